@@ -1,0 +1,66 @@
+"""The daemon's errors; each class carries the exit code it ends a command with.
+
+Exit codes follow sysexits.h, so that systemd and scripts can tell them apart.
+"""
+
+from __future__ import annotations
+
+
+class ScanmdError(Exception):
+    """Any error whose message is meant for the person at the terminal."""
+
+    exit_code = 1
+
+
+class ConfigError(ScanmdError):
+    """The settings cannot be used; names the key and the value."""
+
+    exit_code = 78  # EX_CONFIG; the unit does not restart on it
+
+
+class LedgerTooNew(ScanmdError):
+    """The ledger was written by a newer version."""
+
+    exit_code = 78
+
+
+class LedgerDamaged(ScanmdError):
+    """SQLite cannot read the ledger."""
+
+    exit_code = 74  # EX_IOERR
+
+
+class AlreadyRunning(ScanmdError):
+    """Another daemon holds the state directory."""
+
+    exit_code = 75  # EX_TEMPFAIL
+
+
+class IntakeRefused(ScanmdError):
+    """The file must not be taken (symlink, device, outside the inbox ...)."""
+
+    exit_code = 65  # EX_DATAERR
+
+
+class SourceBusy(ScanmdError):
+    """A passing trouble with the source (EBUSY, ESTALE, EIO, changed while copied)."""
+
+    exit_code = 75
+
+
+class NoSpace(ScanmdError):
+    """A disk is full (work, outbox or state directory)."""
+
+    exit_code = 75
+
+
+class DeliveryError(ScanmdError):
+    """The result could not be written to where it belongs."""
+
+    exit_code = 73  # EX_CANTCREAT
+
+
+class ReaderError(ScanmdError):
+    """The reader process died, hung or grew too large while it held a page."""
+
+    exit_code = 70  # EX_SOFTWARE
