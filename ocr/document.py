@@ -79,7 +79,10 @@ class Line:
 
     `bbox` is in the pixels of the page as scanned. `height_px` is the height of
     the text itself, which for a tilted line is less than the box's height.
-    `confidence` is 0..1. `bold` and `italic` are None when unknown.
+    `confidence` is 0..1. `bold` and `italic` are None when unknown. `words` are
+    the line's words from left to right with a box and confidence of their own,
+    where the recogniser knows them: tables are split and uncertain words are
+    marked by them.
     """
 
     text: str
@@ -88,6 +91,7 @@ class Line:
     height_px: float | None = None
     bold: bool | None = None
     font: str | None = None
+    words: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,8 @@ def _bbox(data: list[float]) -> BBox:
 
 
 def _line(data: dict[str, Any]) -> Line:
-    return Line(**{**data, "bbox": _bbox(data["bbox"])})
+    words = tuple(_line(word) for word in data.get("words", ()))
+    return Line(**{**data, "bbox": _bbox(data["bbox"]), "words": words})
 
 
 def _cell(data: dict[str, Any]) -> Cell:
