@@ -1,0 +1,1 @@
+"""Care for page images before reading: plain functions from array to array."""
