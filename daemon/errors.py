@@ -30,6 +30,18 @@ class LedgerDamaged(ScanmdError):
     exit_code = 74  # EX_IOERR
 
 
+class LedgerBusy(ScanmdError):
+    """Another process holds the ledger's lock for longer than anyone should."""
+
+    exit_code = 75
+
+
+class LedgerUnusable(ScanmdError):
+    """The ledger cannot be opened or written where it is (missing, rights, broken disk)."""
+
+    exit_code = 74
+
+
 class AlreadyRunning(ScanmdError):
     """Another daemon holds the state directory."""
 
@@ -60,7 +72,36 @@ class DeliveryError(ScanmdError):
     exit_code = 73  # EX_CANTCREAT
 
 
+class OutputTaken(DeliveryError):
+    """Another file took the output's name meanwhile; planning anew finds the next free one."""
+
+
 class ReaderError(ScanmdError):
-    """The reader process died, hung or grew too large while it held a page."""
+    """The reader process died, hung or grew too large.
+
+    `during` says what it was doing: `start`, `load` (the engine is to blame), `open`
+    (the document), `page` or `render`. `page_index` is the page to blame, None when it
+    is no page's fault. `output` holds the last lines that the process printed, for the
+    log.
+    """
 
     exit_code = 70  # EX_SOFTWARE
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        during: str = "page",
+        page_index: int | None = None,
+        output: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.during = during
+        self.page_index = page_index
+        self.output = output
+
+
+class ReaderStopped(ReaderError):
+    """The reader was told to stop; nothing is wrong with the page."""
+
+    exit_code = 75

@@ -73,3 +73,32 @@ class Job:
     """For a person: what went wrong and what to do."""
     engine: str | None = None
     seconds: float | None = None
+    forced: bool = False
+    """Asked for by hand: read and deliver even what was delivered before."""
+    lineage: int = 0
+    """Grows when a file appears under a path whose last file was gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """What the ledger knows of one `.mmd` that was, or is about to be, written."""
+
+    output: bytes
+    """Absolute path of the `.mmd`."""
+    source: bytes
+    lineage: int
+    fingerprint: str | None
+    """SHA-256 of the source's content, hex."""
+    read_key: str | None
+    sha256: str | None
+    """SHA-256 of the `.mmd` as it was delivered, hex."""
+    pending_sha256: str | None
+    """The same for one whose delivery was begun and not yet confirmed."""
+    extras: tuple[str, ...]
+    """Files delivered with it, relative to its folder (surrogateescape)."""
+    delivered_s: float | None
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """The SHA-256 sums that an output which nobody edited can have."""
+        return frozenset(d for d in (self.sha256, self.pending_sha256) if d is not None)
