@@ -1,0 +1,1 @@
+"""PP-OCR models from pip packages, run on the processor."""

@@ -1,0 +1,176 @@
+"""What the lines say: PP-OCR's recogniser and CTC decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ocr.engines.rapid.detection import TextBox
+    from ocr.engines.rapid.network import Network
+
+HEIGHT_PX = 48
+"""Height that the recogniser was trained on."""
+_STEP_PX = 8
+"""Columns of the crop for each decision of the network."""
+_ROUND_PX = 32
+"""Crop widths are rounded up to this, so that few shapes need kernels of their own."""
+_BATCH_PX = 1280
+"""Columns read at once: more costs memory and gains no time."""
+_LONGEST_PX = 3200
+"""Longer lines (48 px high) are read in overlapping pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """One character: where it stands along the line, 0..1 of the width, and how sure."""
+
+    text: str
+    position: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The characters of one line, left to right."""
+
+    characters: tuple[Character, ...]
+
+    @property
+    def text(self) -> str:
+        """The line as plain text."""
+        return "".join(character.text for character in self.characters)
+
+    @property
+    def confidence(self) -> float:
+        """Mean over the characters; 0 for an empty line."""
+        found = [character.confidence for character in self.characters]
+        return sum(found) / len(found) if found else 0.0
+
+
+def alphabet(metadata: dict[str, str]) -> list[str]:
+    """The characters by class: 0 is CTC's blank, the last one a space."""
+    return ["", *metadata["character"].split("\n"), " "]
+
+
+def cut_out(image: NDArray[np.uint8], box: TextBox) -> NDArray[np.uint8]:
+    """The line of a box, straight, 48 px high, uint8 RGB; tall boxes are laid on their side."""
+    corners = box.corners
+    across = float(
+        max(np.linalg.norm(corners[1] - corners[0]), np.linalg.norm(corners[2] - corners[3]))
+    )
+    down = float(
+        max(np.linalg.norm(corners[3] - corners[0]), np.linalg.norm(corners[2] - corners[1]))
+    )
+    width = max(8, round(across * HEIGHT_PX / max(down, 1.0)))
+    target = np.array([[0, 0], [width, 0], [width, HEIGHT_PX], [0, HEIGHT_PX]], np.float32)
+    source = corners.astype(np.float32)
+    flat = _axis_parallel(source)
+    if flat is not None:
+        left, top, right, bottom = flat
+        patch = image[top:bottom, left:right]
+        how = cv2.INTER_AREA if patch.shape[0] > HEIGHT_PX else cv2.INTER_CUBIC
+        return np.asarray(cv2.resize(patch, (width, HEIGHT_PX), interpolation=how), np.uint8)
+    matrix = cv2.getPerspectiveTransform(source, target)
+    how = cv2.INTER_CUBIC if down < 2 * HEIGHT_PX else cv2.INTER_AREA
+    warped = cv2.warpPerspective(
+        image, matrix, (width, HEIGHT_PX), flags=how, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(warped, np.uint8)
+
+
+def _axis_parallel(corners: NDArray[np.float32]) -> tuple[int, int, int, int] | None:
+    """The box as whole pixels when it is tilted by less than a pixel."""
+    left, top = corners.min(axis=0)
+    right, bottom = corners.max(axis=0)
+    square = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+    if float(np.abs(square - corners).max()) > 1.0:
+        return None
+    return (
+        int(left),
+        int(top),
+        max(int(left) + 1, int(np.ceil(right))),
+        max(int(top) + 1, int(np.ceil(bottom))),
+    )
+
+
+class Recogniser:
+    """Reads straight crops of lines."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._alphabet = alphabet(network.metadata)
+
+    def read(
+        self, crops: Sequence[NDArray[np.uint8]], progress: Callable[[], None] | None = None
+    ) -> list[Reading]:
+        """One reading for each crop.
+
+        Args:
+            crops: uint8 RGB, 48 px high, any width.
+            progress: Called after every batch.
+        """
+        readings: list[Reading] = [Reading(())] * len(crops)
+        for indices, width in _batches([crop.shape[1] for crop in crops]):
+            batch = _normalised([crops[i] for i in indices], width)
+            scores = self._network(batch)[0]
+            for i, row in zip(indices, scores, strict=True):
+                readings[i] = self._decoded(row, crops[i].shape[1], width)
+            if progress is not None:
+                progress()
+        return readings
+
+    def _decoded(self, scores: NDArray[np.float32], crop_width: int, padded_width: int) -> Reading:
+        """Best path: merge repeats, drop blanks; a character's position is its peak."""
+        best = scores.argmax(axis=1)
+        sure = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
+        column = padded_width / len(best) / crop_width
+        characters: list[Character] = []
+        start = 0
+        for i in range(1, len(best) + 1):
+            if i < len(best) and best[i] == best[start]:
+                continue
+            if best[start] != 0:
+                peak = start + int(sure[start:i].argmax())
+                characters.append(
+                    Character(
+                        self._alphabet[int(best[start])],
+                        min(1.0, (peak + 0.5) * column),
+                        float(sure[peak]),
+                    )
+                )
+            start = i
+        return Reading(tuple(characters))
+
+
+def _batches(widths: Sequence[int]) -> Iterator[tuple[list[int], int]]:
+    """Indices that are read together, of near widths, with the padded width."""
+    order = sorted(range(len(widths)), key=lambda i: widths[i])
+    batch: list[int] = []
+    padded = 0
+    for i in order:
+        width = -(-widths[i] // _ROUND_PX) * _ROUND_PX
+        if batch and (width != padded or (len(batch) + 1) * width > _BATCH_PX):
+            yield batch, padded
+            batch = []
+        batch.append(i)
+        padded = width
+    if batch:
+        yield batch, padded
+
+
+def _normalised(crops: Sequence[NDArray[np.uint8]], width: int) -> NDArray[np.float32]:
+    """float32 -1..1 BGR, shape (n, 3, 48, width), zero (mid grey) right of each crop."""
+    batch = np.zeros((len(crops), 3, HEIGHT_PX, width), np.float32)
+    for target, crop in zip(batch, crops, strict=True):
+        plain = crop[:, :, ::-1].transpose(2, 0, 1)
+        np.multiply(plain, 1 / 127.5, out=target[:, :, : crop.shape[1]], dtype=np.float32)
+        target[:, :, : crop.shape[1]] -= 1.0
+    return batch
