@@ -34,6 +34,8 @@ class PageImage:
     dpi: float | None = None
     lines: tuple[Line, ...] | None = None
     notes: tuple[str, ...] = ()
+    damage: str | None = None
+    """For a person: why a part of the page is missing, though the rest can be read."""
 
 
 @dataclass(frozen=True, slots=True)
