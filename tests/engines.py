@@ -111,7 +111,7 @@ class FaultEngine(EchoEngine):
         strike(fault, progress)
 
 
-def strike(fault: str, progress: Progress | None = None) -> None:  # noqa: PLR0915 - a catalogue
+def strike(fault: str, progress: Progress | None = None) -> None:
     """Let one fault happen."""
     match fault:
         case "sigkill":

@@ -121,7 +121,8 @@ def _weights_obstacle(model_dir: Path | None) -> str | None:
     if model_dir is None:
         return "no folder with the model's weights is configured"
     try:
-        found = any(entry.name.endswith(".safetensors") for entry in os.scandir(model_dir))
+        with os.scandir(model_dir) as entries:
+            found = any(entry.name.endswith(".safetensors") for entry in entries)
     except OSError as error:
         return f"the weights folder {model_dir} cannot be read ({error.strerror})"
     return None if found else f"the weights folder {model_dir} holds no .safetensors file"
