@@ -1,0 +1,1 @@
+"""Poppler's programs, each run in a process of its own and under limits."""

@@ -1,0 +1,101 @@
+"""The words that a PDF page carries as text, with their places on the page."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocr.document import BBox, Line
+from ocr.sources.poppler.tools import Poppler
+
+MAX_LAYER_BYTES = 16 * 1024 * 1024
+"""A page of 10,000 words makes 1 MB; more than this is no page of text."""
+MAX_WORDS = 50_000
+_TEXT_HEIGHT = 0.85
+"""Poppler's boxes reach from the font's ascent to its descent, which is more than
+the letters themselves."""
+
+# Not an XML parser: poppler passes control characters through, which no XML parser
+# takes, and this way no entity of the file's choosing is ever expanded.
+_WORD = re.compile(
+    r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">([^<]*)</word>'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word; its box is in points of the page as shown, origin top left."""
+
+    text: str
+    bbox_pt: BBox
+
+
+def read_words(poppler: Poppler, page_number: int) -> list[Word]:
+    """The words of one page in the order of the layer, at most 50,000.
+
+    Raises:
+        ToolFailed: The layer cannot be read, or is larger than 16 MiB.
+    """
+    number = str(page_number)
+    text = poppler.text(
+        "pdftotext",
+        *("-cropbox", "-bbox-layout", "-enc", "UTF-8", "-f", number, "-l", number),
+        max_bytes=MAX_LAYER_BYTES,
+    )
+    words = []
+    for word in _parse(text):
+        words.append(word)
+        if len(words) == MAX_WORDS:
+            break
+    return words
+
+
+def _parse(text: str) -> Iterator[Word]:
+    for match in _WORD.finditer(text):
+        try:
+            left, top, right, bottom = (float(match[group]) for group in range(1, 5))
+        except ValueError:
+            continue
+        content = html.unescape(match[5]).strip()
+        if content and right > left and bottom > top:
+            yield Word(content, BBox(left, top, right, bottom))
+
+
+def to_lines(words: list[Word], scale_px: tuple[float, float]) -> tuple[Line, ...]:
+    """The words as lines in pixels.
+
+    Args:
+        words: In points.
+        scale_px: Pixels per point, across and down.
+    """
+    across, down = scale_px
+    return tuple(_line(word, across, down) for word in words)
+
+
+def _line(word: Word, across: float, down: float) -> Line:
+    box = word.bbox_pt
+    scaled = BBox(box.left * across, box.top * down, box.right * across, box.bottom * down)
+    # Text that runs up or down the page has its height across.
+    stands = len(word.text) > 2 and scaled.height > 2 * scaled.width
+    height_px = (scaled.width if stands else scaled.height) * _TEXT_HEIGHT
+    return Line(_clean(word.text), scaled, height_px=height_px)
+
+
+def _clean(text: str) -> str:
+    """Without soft hyphens and control characters, with ligatures taken apart."""
+    for ligature, letters in _LIGATURES.items():
+        text = text.replace(ligature, letters)
+    return "".join(ch for ch in text if ch >= " " and ch not in "\x7f\xad\ufeff\u200b")
+
+
+_LIGATURES = {
+    "\ufb00": "ff",
+    "\ufb01": "fi",
+    "\ufb02": "fl",
+    "\ufb03": "ffi",
+    "\ufb04": "ffl",
+    "\ufb05": "st",
+    "\ufb06": "st",
+}
