@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ocr.document import Block, BlockKind, Line
+from ocr.document import BBox, Block, Line
+from ocr.layout.blocks import PageFacts, flow_blocks
+from ocr.layout.boxes import union
+from ocr.layout.furniture import part_furniture
+from ocr.layout.headings import Setting
+from ocr.layout.order import Flow, reading_order
 from ocr.layout.regions import Region
+from ocr.layout.textlines import TextLine, body_size, prepare
+from ocr.markdown.joining import words_of
 from ocr.options import ReadOptions
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A finished block (table, figure) that takes its place in the order."""
+
+    block: Block
+    left: float
+    top: float
+    right: float
+    bottom: float
 
 
 def assemble(
@@ -22,10 +41,44 @@ def assemble(
     regions: Sequence[Region] = (),
     options: ReadOptions,
 ) -> tuple[Block, ...]:
-    """The page's blocks in reading order; every line ends up in exactly one."""
-    del size_px, image, regions, options
-    ordered = sorted(lines, key=lambda line: (line.bbox.top, line.bbox.left))
-    return tuple(
-        Block(BlockKind.PARAGRAPH, line.bbox, line.text, line.confidence, lines=(line,))
-        for line in ordered
+    """The page's blocks in reading order; every line ends up in exactly one.
+
+    Args:
+        lines: Lines as read, or the words of a text layer, in upright pixels.
+        size_px: Width and height of the upright page in pixels.
+        image: The upright page, uint8 RGB, shape (height, width, 3), for rules,
+            type weight and pictures; None when there is only text.
+        regions: What the layout model found, in the same pixels.
+        options: Reading options; layout itself has none so far.
+
+    Returns:
+        Blocks with boxes in upright pixels. `Block.style` holds the facts from
+        which the Markdown writer decides heading levels over the document.
+    """
+    del options
+    texts = prepare(lines, image)
+    if not texts:
+        return ()
+    em = body_size(texts)
+    head, body, foot = part_furniture(texts, size_px, em)
+    facts = _page_facts(texts, size_px, em, regions)
+    flows: list[Flow[TextLine | Atom]] = reading_order(list(body), em)
+    blocks: list[Block] = []
+    for index, flow in enumerate(flows):
+        blocks.extend(flow_blocks(flow, facts, flows, first=index == 0))
+    return (*head, *blocks, *foot)
+
+
+def _page_facts(
+    texts: Sequence[TextLine], size_px: tuple[int, int], em: float, regions: Sequence[Region]
+) -> PageFacts:
+    box: BBox = union(texts)
+    bold = sum(len(item.text) for item in texts if item.bold)
+    total = sum(len(item.text) for item in texts)
+    setting = Setting(em, bold > 0.6 * total, box.left, box.right, tuple(regions))
+    return PageFacts(
+        em=em,
+        setting=setting,
+        scale=(size_px[0] * size_px[1]) ** 0.5,
+        vocabulary=words_of(item.text for item in texts),
     )

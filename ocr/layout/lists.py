@@ -1,0 +1,67 @@
+"""List markers: bullets, numbers, letters, and how deep an item is nested."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# What printers set as a bullet, and what recognisers make of one.
+BULLETS = "•◦‣▪▫■□●○◆◇►▶➢➤✓✔★❖·∙⁃⚫–—*-"
+_BULLET = re.compile(rf"^\s*([{re.escape(BULLETS)}])\s*(?=\S)")
+_NUMBER = re.compile(
+    r"^\s*(\(?\d{1,3}[.)]|\(?[a-hA-Z][.)]|\(?[ivx]{1,5}[.)]|[①-⑳])(?:\s+|(?=[^\W\d_]))(?=\S)"
+)
+_GLUED_OK = "•◦‣▪▫■□●○◆◇►▶➢➤✓✔★❖∙⁃⚫"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A printed list marker and the text behind it."""
+
+    mark: str
+    rest: str
+    ordered: bool
+
+
+def find_marker(text: str) -> Marker | None:
+    """The list marker that `text` begins with, if it has one."""
+    bullet = _BULLET.match(text)
+    if bullet is not None:
+        mark, rest = bullet.group(1), text[bullet.end() :]
+        spaced = text[bullet.end(1) : bullet.end(1) + 1].isspace()
+        if mark in _GLUED_OK or spaced:
+            return Marker(mark, rest, ordered=False)
+        return None
+    number = _NUMBER.match(text)
+    if number is None:
+        return None
+    return Marker(number.group(1), text[number.end() :].strip(), ordered=True)
+
+
+def is_bullet_only(text: str) -> bool:
+    """Whether the text is nothing but a bullet (set apart from its item)."""
+    return len(text.strip()) == 1 and text.strip() in _GLUED_OK
+
+
+def number_value(mark: str) -> int | None:
+    """The number of an Arabic or lettered marker, None for other markers."""
+    core = mark.strip("().")
+    if core.isdigit():
+        return int(core)
+    if len(core) == 1 and core.isascii() and core.isalpha():
+        return ord(core.lower()) - ord("a") + 1
+    return None
+
+
+def nesting(lefts: Sequence[float], em: float) -> list[int]:
+    """Nesting depth of each item of one list from its left edge, 0 outermost."""
+    stack: list[float] = []
+    depths: list[int] = []
+    for left in lefts:
+        while stack and left < stack[-1] - 0.6 * em:
+            stack.pop()
+        if not stack or left > stack[-1] + 0.6 * em:
+            stack.append(left)
+        depths.append(len(stack) - 1)
+    return depths
