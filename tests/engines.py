@@ -38,14 +38,18 @@ CHUNK_BYTES = 32_000_000
 
 
 class EchoEngine:
-    """Reads nothing: each page says its number and size, or its text layer's words."""
+    """Reads nothing: each page says its number and size, or its text layer's words.
 
-    def __init__(self, *, seconds: float = 0.0) -> None:
+    Settings: `seconds` that a page takes, `weights_bytes` held while loaded.
+    """
+
+    def __init__(self, *, seconds: float = 0.0, weights_bytes: int = 0) -> None:
         self._seconds = seconds
-        self.loads = 0
+        self._weights_bytes = weights_bytes
+        self._weights = b""
 
     def load(self, progress: Progress | None = None) -> None:
-        self.loads += 1
+        self._weights = b"x" * self._weights_bytes
 
     def read(
         self, image: PageImage, options: ReadOptions, progress: Progress | None = None
@@ -58,7 +62,7 @@ class EchoEngine:
         return Page(image.page_index, image.size_px, image.dpi, (block,), engine="echo")
 
     def unload(self) -> None:
-        self.loads = 0
+        self._weights = b""
 
     def describe(self) -> EngineInfo:
         return EngineInfo("echo", "1", "cpu")
@@ -124,17 +128,14 @@ def strike(fault: str, progress: Progress | None = None) -> None:
             time.sleep(3600)
         case "hang-with-the-lock":  # as a C extension that never lets other threads run
             ctypes.PyDLL(None).sleep(3600)
-        case "stopped":
-            os.kill(os.getpid(), signal.SIGSTOP)
         case "progress":  # advances for a second and a half, then is done
             _work(1.5, progress)
         case "memory":
             hoard = []
             while True:
                 hoard.append(b"x" * CHUNK_BYTES)
-                time.sleep(0.02)
         case "child-memory":  # as a renderer run wild
-            code = "import time\nx = [b'x' * 10**6 for i in range(600)]\ntime.sleep(3600)"
+            code = "import time\nx = [b'x' * 10**6 for i in range(400)]\ntime.sleep(3600)"
             pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
             os.waitpid(pid, 0)
         case "child-hang":
