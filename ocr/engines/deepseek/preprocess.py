@@ -1,0 +1,92 @@
+"""A page's pixels cut into the square images the vision tower reads.
+
+Pixel for pixel what the stock image processor makes, but kept as bytes: the
+normalisation runs on the device, which spares the host most of its work.
+
+Source: transformers 5.24, image_processing_pil_deepseek_ocr2.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ocr.engines.deepseek.upstream import TILE_PX, VIEW_PX, image_tokens, tile_grid
+from ocr.errors import PageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+_PADDING_GREY = 127
+_MAX_ASPECT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PageTiles:
+    """A page ready for the vision tower.
+
+    `tiles` is uint8 (tiles, 768, 768, 3) in reading order, possibly empty;
+    `view` is uint8 (1024, 1024, 3), the whole page padded to a square.
+    """
+
+    tiles: NDArray[np.uint8]
+    view: NDArray[np.uint8]
+
+    @property
+    def tokens(self) -> int:
+        """Image tokens the page takes."""
+        return image_tokens(len(self.tiles))
+
+
+def cut(pixels: NDArray[np.uint8], most_tiles: int = 6) -> PageTiles:
+    """Tiles and view of a page.
+
+    Args:
+        pixels: uint8 RGB (height, width, 3).
+        most_tiles: Upper bound of tiles, 0..6; 0 gives the view alone.
+
+    Raises:
+        PageError: The page is an extreme strip that no view can show.
+    """
+    import numpy as np
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    if max(height, width) > _MAX_ASPECT * min(height, width):
+        raise PageError(
+            f"The page is a strip of {width} × {height} pixels, too narrow to hold readable text."
+        )
+    image = Image.fromarray(pixels)
+    grid = tile_grid(width, height, most_tiles) if most_tiles else None
+    tiles = np.empty((0, TILE_PX, TILE_PX, 3), np.uint8)
+    if grid is not None:
+        columns, rows = grid
+        size = (columns * TILE_PX, rows * TILE_PX)
+        canvas = np.asarray(image.resize(size, Image.Resampling.BICUBIC))
+        tiles = canvas.reshape(rows, TILE_PX, columns, TILE_PX, 3).swapaxes(1, 2)
+        tiles = np.ascontiguousarray(tiles.reshape(-1, TILE_PX, TILE_PX, 3))
+    return PageTiles(tiles, _view(image))
+
+
+def _view(image: object) -> NDArray[np.uint8]:
+    import numpy as np
+    from PIL import Image
+
+    if not isinstance(image, Image.Image):
+        raise TypeError(type(image))
+    scale = VIEW_PX / max(image.size)
+    width, height = (round(side * scale) for side in image.size)
+    small = np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
+    view = np.full((VIEW_PX, VIEW_PX, 3), _PADDING_GREY, np.uint8)
+    left, top = (VIEW_PX - width) // 2, (VIEW_PX - height) // 2
+    view[top : top + height, left : left + width] = small
+    return view
+
+
+def normalise(images: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """uint8 (images, size, size, 3) -> (images, 3, size, size) in -1..1, in `dtype`."""
+    # Scaled in fp64 and rounded to fp32 before the rest, as the stock processor does.
+    scaled = (images.permute(0, 3, 1, 2).double() * (1 / 255)).float()
+    return ((scaled - 0.5) / 0.5).to(dtype).contiguous()

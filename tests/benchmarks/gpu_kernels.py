@@ -1,0 +1,103 @@
+"""Times the one-token kernels over a grid of tiles: where `fused.TILES` comes from.
+
+    python -m tests.benchmarks.gpu_kernels
+
+Each kernel runs over 12 sets of random weights in turn inside one CUDA graph, so
+that weights come from memory and not from the cache.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ocr.engines.deepseek import fused
+from ocr.engines.deepseek.fused import FusedLinear, FusedMoe, Tile, route
+from ocr.engines.deepseek.layers import DenseExperts, DenseLinear, Mlp, Moe, Norm, Router
+
+SETS = 12
+HIDDEN, INNER, EXPERTS, TOP_K = 1280, 896, 64, 6
+
+
+def rand(*shape: int, dtype: Any = torch.bfloat16) -> Any:
+    """Random weights on the device."""
+    return torch.randn(shape, device="cuda", dtype=dtype) * 0.02
+
+
+def graph_us(work: Callable[[int], object]) -> float:
+    """Microseconds of one call, from replays of a graph of SETS calls."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        work(0)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for index in range(SETS):
+            work(index)
+    graph.replay()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(8):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1000 / 8 / SETS
+
+
+def best(kind: str, tiles: list[Tile], work: Callable[[int], object], megabytes: float) -> None:
+    """Print the tiles of one kernel, fastest first."""
+    results = []
+    before = fused.TILES[kind]
+    for tile in tiles:
+        fused.TILES[kind] = tile
+        results.append((graph_us(work), tile))
+    fused.TILES[kind] = before
+    results.sort(key=lambda pair: pair[0])
+    floor = megabytes / 4.3
+    shown = "  ".join(f"{us:.1f} {t.rows}/{t.columns}/{t.warps}" for us, t in results[:5])
+    print(f"{kind:8} {megabytes:7.1f} MB, floor {floor:5.1f} us: {shown} ... {results[-1][0]:.1f}", flush=True)
+
+
+def main() -> None:
+    """Run and print."""
+    norm = Norm(rand(HIDDEN) + 1, 1e-6)
+    x = rand(1, HIDDEN) * 50
+    shapes = {"qkv": (3 * HIDDEN, HIDDEN), "out": (HIDDEN, HIDDEN)}
+    wide = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4, 8, 16), (256, 512), (2, 4, 8))]
+    for name, (outputs, inputs) in shapes.items():
+        layers = [FusedLinear(rand(outputs, inputs)) for _ in range(SETS)]
+        print(name, end=" ")
+        best("linear", wide, lambda i: layers[i].normed(x, norm), outputs * inputs * 2e-6)
+    heads = [FusedLinear(rand(129_280, HIDDEN)) for _ in range(2)]
+    big = [Tile(r, c, w) for r, c, w in itertools.product((4, 8, 16, 32), (256, 512), (4, 8))]
+    best("head", big, lambda i: heads[i % 2].normed(x, norm), 331.0)
+    del heads
+    tall = [FusedLinear(rand(HIDDEN, 6848)) for _ in range(SETS)]
+    y = rand(1, 6848)
+    long = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4), (512, 1024, 2048), (4, 8))]
+    best("tall", long, lambda i: tall[i].added(y, x), HIDDEN * 6848 * 2e-6)
+    routers = [rand(EXPERTS, HIDDEN, dtype=torch.float32) for _ in range(SETS)]
+    small = [Tile(r, c, w) for r, c, w in itertools.product((1, 2), (256, 512), (1, 2, 4, 8))]
+    best("router", small, lambda i: route(routers[i], x, norm), EXPERTS * HIDDEN * 4e-6)
+    moes = []
+    for index in range(SETS):
+        experts = DenseExperts(
+            rand(EXPERTS, 2 * INNER, HIDDEN), rand(EXPERTS, HIDDEN, INNER), grouped=True
+        )
+        up, down = DenseLinear(rand(4 * INNER, HIDDEN)), DenseLinear(rand(HIDDEN, 2 * INNER))
+        moe = Moe(Router(routers[index], top_k=TOP_K, scaling=1.0), experts, Mlp(up, down))
+        moes.append(FusedMoe(moe, experts, up, down))
+    both = (TOP_K + 2) * 3 * INNER * HIDDEN * 2e-6
+    print("whole MoE, varying up", end=" ")
+    best("up", [t for t in wide if t.rows <= 8], lambda i: moes[i](x, norm), both)
+    downs = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4, 8), (128, 256, 512, 1024), (4, 8))]
+    print("whole MoE, varying down", end=" ")
+    best("down", downs, lambda i: moes[i](x, norm), both)
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        main()
