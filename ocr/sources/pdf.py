@@ -23,7 +23,6 @@ _MOST_RENDERED_MPX = 64.0
 """An A0 sheet at 200 dpi; poppler needs four times as many bytes, and no engine
 looks at more."""
 _LONGEST_SIDE_PX = 30_000
-_SHORTEST_SIDE_PX = 16
 _TEXT_DPI = 150
 """Enough to see rules and figures, and to check the words of a text layer."""
 _LOWEST_NATIVE_DPI = 72.0
@@ -95,8 +94,8 @@ class PdfSource(Source):
                 index, size_px, None, dpi, lines=(), notes=tuple(notes), damage=damage
             )
             return empty if only_text else None
-        pixels = self._render(index, size_px)
-        scale_px = size_px[0] / size.width_pt, size_px[1] / size.height_pt
+        pixels = self._render(index, dpi)
+        scale_px = dpi / 72
         if only_text:
             visible: list[Word] = words
         else:
@@ -108,8 +107,9 @@ class PdfSource(Source):
                 return None
             visible = list(verdict.visible)
         lines = to_lines(visible, scale_px)
+        height, width = pixels.shape[:2]
         return PageImage(
-            index, size_px, pixels, dpi, lines=lines, notes=tuple(notes), damage=damage
+            index, (width, height), pixels, dpi, lines=lines, notes=tuple(notes), damage=damage
         )
 
     def _rendered(self, index: int, size: PageSize, notes: list[str]) -> PageImage:
@@ -118,7 +118,7 @@ class PdfSource(Source):
         dpi = scaled_dpi(size, wanted, self._options)
         if dpi < wanted:
             notes.append(f"page of {_inches(size)} rendered at {dpi:.0f} dpi")
-        pixels = self._render(index, pixel_size(size, dpi))
+        pixels = self._render(index, dpi)
         damage, nothing = find_damage(self._poppler, index + 1, pictures, pixels)
         if damage is not None and nothing:
             raise PageError(f"{damage}, and nothing of the page can be seen. Scan it again.")
@@ -129,10 +129,10 @@ class PdfSource(Source):
         height, width = pixels.shape[:2]
         return PageImage(index, (width, height), pixels, dpi, notes=tuple(notes), damage=damage)
 
-    def _render(self, index: int, size_px: tuple[int, int]) -> NDArray[np.uint8]:
+    def _render(self, index: int, dpi: float) -> NDArray[np.uint8]:
         limits = self._options.limits
         try:
-            return self._poppler.render(index + 1, size_px)
+            return self._poppler.render(index + 1, dpi)
         except ToolTimeout as error:
             raise PageError(
                 f"The page takes longer to draw than {limits.render_timeout_s:g} seconds, the"
@@ -170,10 +170,7 @@ def scaled_dpi(size: PageSize, wanted_dpi: float, options: ReadOptions) -> float
 
 def pixel_size(size: PageSize, dpi: float) -> tuple[int, int]:
     """Width and height of the page in pixels at this resolution."""
-    width, height = (
-        max(_SHORTEST_SIDE_PX, round(side * dpi / 72)) for side in (size.width_pt, size.height_pt)
-    )
-    return width, height
+    return math.ceil(size.width_pt * dpi / 72), math.ceil(size.height_pt * dpi / 72)
 
 
 def _inches(size: PageSize) -> str:

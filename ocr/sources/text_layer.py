@@ -63,24 +63,28 @@ def _parse(text: str) -> Iterator[Word]:
             yield Word(content, BBox(left, top, right, bottom))
 
 
-def to_lines(words: list[Word], scale_px: tuple[float, float]) -> tuple[Line, ...]:
+def to_lines(words: list[Word], scale_px: float) -> tuple[Line, ...]:
     """The words as lines in pixels.
 
     Args:
         words: In points.
-        scale_px: Pixels per point, across and down.
+        scale_px: Pixels per point.
     """
-    across, down = scale_px
-    return tuple(_line(word, across, down) for word in words)
+    return tuple(_line(word, scale_px) for word in words)
 
 
-def _line(word: Word, across: float, down: float) -> Line:
+def _line(word: Word, scale_px: float) -> Line:
     box = word.bbox_pt
-    scaled = BBox(box.left * across, box.top * down, box.right * across, box.bottom * down)
+    sides = (box.left, box.top, box.right, box.bottom)
+    scaled = BBox(*(side * scale_px for side in sides))
     # Text that runs up or down the page has its height across.
-    stands = len(word.text) > 2 and scaled.height > 2 * scaled.width
-    height_px = (scaled.width if stands else scaled.height) * _TEXT_HEIGHT
+    height_px = (scaled.width if stands_on_end(word) else scaled.height) * _TEXT_HEIGHT
     return Line(_clean(word.text), scaled, height_px=height_px)
+
+
+def stands_on_end(word: Word) -> bool:
+    """Whether the word runs up or down the page."""
+    return len(word.text) > 2 and word.bbox_pt.height > 1.5 * word.bbox_pt.width
 
 
 def _clean(text: str) -> str:

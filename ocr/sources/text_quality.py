@@ -8,6 +8,7 @@ the page as it is rendered.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ocr.sources.text_layer import Word
+from ocr.sources.text_layer import Word, stands_on_end
 
 Pixels = NDArray[np.uint8]
 
@@ -25,6 +26,12 @@ _MOST_ODD = 0.03
 """Share of characters that mean nothing (replacement, private use, control)."""
 _MOST_UNREADABLE = 0.2
 """Share of longer words that no language would spell so."""
+_ENOUGH = 200
+"""Characters, before their frequencies are taken for evidence."""
+_LEAST_LETTERS = 0.4
+_USUAL_LETTERS = frozenset("etaoinsr")
+_LEAST_USUAL = 0.45
+_REPEATED = re.compile(r"([^\w])\1+")
 _MOST_OUTSIDE = 0.2
 _MOST_INVISIBLE = 0.3
 _LEAST_COVERED = 0.75
@@ -48,22 +55,22 @@ class Verdict:
     visible: tuple[Word, ...] = ()
 
 
-def judge(
-    words: Sequence[Word], pixels: Pixels, scale_px: tuple[float, float], scan_coverage: float
-) -> Verdict:
+def judge(words: Sequence[Word], pixels: Pixels, scale_px: float, scan_coverage: float) -> Verdict:
     """Compare a layer with the rendered page.
 
     Args:
         words: The layer, at least one word.
         pixels: The page, uint8 RGB, at 100 dpi or more.
-        scale_px: Pixels per point, across and down.
+        scale_px: Pixels per point.
         scan_coverage: Share of the page under its largest picture, 0..1.
     """
     is_scan = scan_coverage >= _SCAN_COVERAGE
     if odd_share(words) > _MOST_ODD:
         return Verdict(False, "its characters have no meaning")
-    if unreadable_share(words) > (_MOST_UNREADABLE_SCAN if is_scan else _MOST_UNREADABLE):
+    if is_cipher(words) or unreadable_share(words) > (_MOST_UNREADABLE_SCAN if is_scan else _MOST_UNREADABLE):
         return Verdict(False, "its words are garbled")
+    if _runs_sideways(words) or _runs_backwards(words):
+        return Verdict(False, "its text is not upright")
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     boxes = _boxes(words, scale_px)
     inside = _inside(boxes, grey.shape)
@@ -89,6 +96,22 @@ def odd_share(words: Sequence[Word]) -> float:
     return odd / max(1, len(text))
 
 
+def is_cipher(words: Sequence[Word]) -> bool:
+    """Whether the letters are not those of a language, or are hardly letters at all.
+
+    The eight most frequent letters of English make up 55 to 75 % of a text in any
+    language with Latin letters, and about 8/26 of one whose letters are exchanged.
+    """
+    text = "".join(word.text for word in words)
+    signs = _REPEATED.sub(r"\1", text)
+    if len(signs) >= _ENOUGH and sum(ch.isalnum() for ch in signs) < _LEAST_LETTERS * len(signs):
+        return True
+    plain = unicodedata.normalize("NFD", "".join(ch for ch in text if not ch.isupper()))
+    letters = [ch for ch in plain if "a" <= ch <= "z"]
+    usual = sum(ch in _USUAL_LETTERS for ch in letters)
+    return len(letters) >= _ENOUGH and usual < _LEAST_USUAL * len(letters)
+
+
 def unreadable_share(words: Sequence[Word]) -> float:
     """Share of words of four letters and more that no language would spell so, 0..1.
 
@@ -99,6 +122,27 @@ def unreadable_share(words: Sequence[Word]) -> float:
     if len(longer) < 8:
         return 0.0
     return sum(_is_garbled(text) for text in longer) / len(longer)
+
+
+def _runs_sideways(words: Sequence[Word]) -> bool:
+    """Whether most words stand on end: the page has to be turned to be read."""
+    longer = [word for word in words if len(word.text) > 2]
+    return 2 * sum(stands_on_end(word) for word in longer) > len(longer) > 0
+
+
+def _runs_backwards(words: Sequence[Word]) -> bool:
+    """Whether most lines of Latin letters run from right to left: upside down."""
+    steps = [
+        second.bbox_pt.left - first.bbox_pt.left
+        for first, second in pairwise(words)
+        if _on_one_line(first, second) and first.text.isascii() and second.text.isascii()
+    ]
+    return len(steps) >= 8 and sum(step < 0 for step in steps) > 0.7 * len(steps)
+
+
+def _on_one_line(first: Word, second: Word) -> bool:
+    a, b = first.bbox_pt, second.bbox_pt
+    return min(a.bottom, b.bottom) - max(a.top, b.top) > 0.7 * min(a.height, b.height)
 
 
 def _core(text: str) -> str:
@@ -134,13 +178,10 @@ def _is_garbled(text: str) -> bool:
     return inner >= 2
 
 
-def _boxes(words: Sequence[Word], scale_px: tuple[float, float]) -> NDArray[np.int64]:
-    across, down = scale_px
-    sides = [
-        (b.left * across, b.top * down, b.right * across, b.bottom * down)
-        for b in (word.bbox_pt for word in words)
-    ]
-    return np.clip(np.rint(sides), -(10**7), 10**7).astype(np.int64)
+def _boxes(words: Sequence[Word], scale_px: float) -> NDArray[np.int64]:
+    sides = [(b.left, b.top, b.right, b.bottom) for b in (word.bbox_pt for word in words)]
+    scaled = np.array(sides) * scale_px
+    return np.clip(np.rint(scaled), -(10**7), 10**7).astype(np.int64)
 
 
 def _inside(boxes: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.bool_]:

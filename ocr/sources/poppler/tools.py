@@ -139,8 +139,13 @@ class Poppler:
             )
         return sorted(self._folder.glob("image-*.jpg"))
 
-    def render(self, page_number: int, size_px: tuple[int, int]) -> NDArray[np.uint8]:
-        """The page as uint8 RGB, shape (height, width, 3), exactly `size_px`.
+    def render(self, page_number: int, dpi: float) -> NDArray[np.uint8]:
+        """The page as it is shown, uint8 RGB, shape (height, width, 3).
+
+        Args:
+            page_number: From 1.
+            dpi: Resolution. It sets the size, because poppler's options for a size
+                in pixels mean different things on turned pages.
 
         Raises:
             ToolFailed: No picture came out.
@@ -151,7 +156,7 @@ class Poppler:
                 self._path,
                 first_page=page_number,
                 last_page=page_number,
-                size=size_px,
+                dpi=round(dpi, 4),
                 use_cropbox=True,
                 userpw=self.password,
                 output_folder=self._folder,
@@ -161,7 +166,7 @@ class Poppler:
                 timeout=self._timeout_s,
                 poppler_path=self._folder,
             )
-            return _pixels(Path(files[0]) if files else None, size_px)
+            return _pixels(Path(files[0]) if files else None)
         except PDFPopplerTimeoutError as error:
             raise ToolTimeout("pdftoppm took too long") from error
         except (*_PDF2IMAGE_FAILURES, ToolFailed, OSError, ValueError) as error:
@@ -201,7 +206,7 @@ class Poppler:
         return ToolFailed(text)
 
 
-def _pixels(path: Path | None, size_px: tuple[int, int]) -> NDArray[np.uint8]:
+def _pixels(path: Path | None) -> NDArray[np.uint8]:
     """The pixels of a binary PPM, which is a short header and then nothing but them."""
     if path is None:
         raise ToolFailed("pdftoppm wrote no picture")
@@ -209,11 +214,10 @@ def _pixels(path: Path | None, size_px: tuple[int, int]) -> NDArray[np.uint8]:
         head = file.read(_MAX_HEADER_BYTES)
         fields = head.split(None, 3)
         width, height = int(fields[1]), int(fields[2])
-        if fields[0] != b"P6" or (width, height) != size_px:
-            raise ToolFailed(f"pdftoppm wrote {width} x {height} pixels instead of {size_px}")
+        # The script limits the file's length, and with it what is allocated here.
+        if fields[0] != b"P6" or width * height * 3 > path.stat().st_size:
+            raise ToolFailed("pdftoppm wrote only a part of the picture")
         # Behind the third number stands one white space character, then the pixels.
         file.seek(len(head) - len(fields[3]) + len(b"255\n"))
         pixels = np.fromfile(file, dtype=np.uint8, count=width * height * 3)
-    if pixels.size != width * height * 3:
-        raise ToolFailed("pdftoppm wrote only a part of the picture")
     return pixels.reshape(height, width, 3)
