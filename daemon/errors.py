@@ -36,8 +36,8 @@ class LedgerBusy(ScanmdError):
     exit_code = 75
 
 
-class LedgerUnusable(ScanmdError):
-    """The ledger cannot be opened or written where it is (missing, rights, broken disk)."""
+class StateUnusable(ScanmdError):
+    """Ledger or work folder cannot be used where they are (missing, rights, broken disk)."""
 
     exit_code = 74
 

@@ -89,7 +89,6 @@ class OutputRecord:
     lineage: int
     fingerprint: str | None
     """SHA-256 of the source's content, hex."""
-    read_key: str | None
     sha256: str | None
     """SHA-256 of the `.mmd` as it was delivered, hex."""
     pending_sha256: str | None

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Self
 
 from daemon.faults import reached
-from daemon.job import FINAL_STATES, Arrival, Job, JobState, Signature
+from daemon.job import FINAL_STATES, Arrival, Job, JobState
 from daemon.ledger_compaction import Compaction
 from daemon.ledger_database import open_read_only, open_writable
 from daemon.ledger_journal import PageJournal, blame_page_in_flight, forget_bad_pages
 from daemon.ledger_outputs import OutputRecords, confirm_output
+from daemon.ledger_rows import find_source, numbers_of, same_file
+from daemon.ledger_views import Views
 
 _BATCH = 500
 """Rows per transaction or query: the lock is held for milliseconds, memory stays flat."""
@@ -30,10 +32,10 @@ _RELEASE_DUE = """UPDATE jobs SET not_before_s = 0 WHERE state = 'queued'
     AND not_before_s > 0 AND (not_before_s <= :now OR updated_s > :now + :tolerance)"""
 
 
-class Ledger(PageJournal, OutputRecords, Compaction):
+class Ledger(Views, PageJournal, OutputRecords, Compaction):
     """The queue, the page journal and the outputs, in one SQLite file.
 
-    Every method may raise LedgerDamaged, LedgerBusy, LedgerUnusable or NoSpace.
+    Every method may raise LedgerDamaged, LedgerBusy, StateUnusable or NoSpace.
     """
 
     max_attempts = 3
@@ -56,7 +58,7 @@ class Ledger(PageJournal, OutputRecords, Compaction):
             read_only: Look only, while the daemon may be running; nothing is made.
 
         Raises:
-            LedgerDamaged, LedgerTooNew, LedgerBusy, LedgerUnusable, NoSpace: See there.
+            LedgerDamaged, LedgerTooNew, LedgerBusy, StateUnusable, NoSpace: See there.
         """
         connection = open_read_only(path) if read_only else open_writable(path)
         ledger = cls(connection, path, clock)
@@ -78,29 +80,6 @@ class Ledger(PageJournal, OutputRecords, Compaction):
             with self._writing(durable=False) as connection:
                 added += sum(_enqueue(connection, arrival, self._clock()) for arrival in batch)
         return added
-
-    def known(self, path: bytes, signature: Signature) -> bool:
-        """Whether this very file is queued or was dealt with already."""
-        with self._reading() as connection:
-            source = _source(connection, path)
-            return source is not None and source["gone_s"] is None and _same(source, signature)
-
-    def known_signatures(self) -> Iterator[tuple[bytes, Signature]]:
-        """Every path that is queued or was dealt with, in byte order, memory flat."""
-        last = b""
-        while True:
-            with self._reading() as connection:
-                rows = connection.execute(
-                    "SELECT * FROM sources WHERE path > ? ORDER BY path LIMIT ?", (last, _BATCH)
-                ).fetchall()
-            yield from (
-                (row["path"], _signature(row))
-                for row in rows
-                if row["gone_s"] is None and row["size"] >= 0
-            )
-            if len(rows) < _BATCH:
-                return
-            last = rows[-1]["path"]
 
     def mark_gone(self, path: bytes) -> bool:
         """Note that the source is not in its folder any more; whether it was known.
@@ -150,16 +129,6 @@ class Ledger(PageJournal, OutputRecords, Compaction):
                     (found["inbox"],),
                 )
             return self.job(found["id"])
-
-    def next_retry_s(self) -> float | None:
-        """When the next delayed job may start, seconds since 1970; None: there is none."""
-        with self._reading() as connection:
-            row = connection.execute(
-                "SELECT MIN(not_before_s) FROM jobs INDEXED BY jobs_delayed "
-                "WHERE state = 'queued' AND not_before_s > 0"
-            ).fetchone()
-            due_s: float | None = row[0]
-            return due_s
 
     def recover(self) -> list[Job]:
         """Queue again what was being read when the daemon ended; call once, at start.
@@ -213,7 +182,7 @@ class Ledger(PageJournal, OutputRecords, Compaction):
         output: bytes | None = None,
         reason: str | None = None,
         engine: str | None = None,
-        seconds: float | None = None,
+        dispose: bool = False,
     ) -> None:
         """End a job. On the disk when this returns, so the source may be disposed of.
 
@@ -224,7 +193,8 @@ class Ledger(PageJournal, OutputRecords, Compaction):
             output: Path of the `.mmd`, or of the error note for FAILED.
             reason: For a person, for PARTIAL, FAILED and GONE.
             engine: What read it.
-            seconds: What it took; None keeps the sum over its pages.
+            dispose: The source is to be archived or deleted now; `to_dispose` lists
+                it until `disposed` is called, over any crash.
         """
         if state not in FINAL_STATES:
             raise ValueError(f"{state} does not end a job")
@@ -232,9 +202,9 @@ class Ledger(PageJournal, OutputRecords, Compaction):
         with self._writing(durable=True) as connection:
             connection.execute(
                 "UPDATE jobs SET state = ?, output = ?, reason = ?, engine = COALESCE(?, engine), "
-                "seconds = COALESCE(?, seconds), updated_s = ?, page_in_flight = NULL, "
-                "waits_for = NULL, forced = 0 WHERE id = ?",
-                (state, output, reason, engine, seconds, now_s, job_id),
+                "updated_s = ?, page_in_flight = NULL, "
+                "waits_for = NULL, forced = 0, dispose = ? WHERE id = ?",
+                (state, output, reason, engine, now_s, dispose, job_id),
             )
             if output is not None and state in {JobState.DONE, JobState.PARTIAL}:
                 confirm_output(connection, job_id, output, now_s=now_s)
@@ -242,6 +212,11 @@ class Ledger(PageJournal, OutputRecords, Compaction):
                 connection.execute("UPDATE sources SET size = -1 WHERE job_id = ?", (job_id,))
             _release_waiting(connection, job_id)
             reached("before-ledger-commit")
+
+    def disposed(self, job_id: int) -> None:
+        """Note that nothing is left to do about a job's source."""
+        with self._writing(durable=False) as connection:
+            connection.execute("UPDATE jobs SET dispose = 0 WHERE id = ?", (job_id,))
 
     def retry(self, ids: Iterable[int] | None = None) -> int:
         """Queue ended jobs afresh; how many were.
@@ -260,66 +235,7 @@ class Ledger(PageJournal, OutputRecords, Compaction):
                 ]
             return sum(self._retry(connection, job_id) for job_id in ids)
 
-    # What is asked
-
-    def job(self, job_id: int) -> Job | None:
-        """The job with this number."""
-        with self._reading() as connection:
-            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
-        return None if row is None else _job(row)
-
-    def counts(self) -> dict[JobState, int]:
-        """How many jobs stand where; every state is there."""
-        totals = dict.fromkeys(JobState, 0)
-        for states in self.counts_by_inbox().values():
-            for state, jobs in states.items():
-                totals[state] += jobs
-        return totals
-
-    def counts_by_inbox(self) -> dict[str, dict[JobState, int]]:
-        """The same for each inbox that ever had a job; states without jobs left out."""
-        found: dict[str, dict[JobState, int]] = {}
-        with self._reading() as connection:
-            for row in connection.execute("SELECT * FROM counters WHERE jobs > 0"):
-                found.setdefault(row["inbox"], {})[JobState(row["state"])] = row["jobs"]
-        return found
-
-    def reading(self) -> list[Job]:
-        """The jobs that are being read just now."""
-        return self._jobs("SELECT * FROM jobs INDEXED BY jobs_reading WHERE state = 'reading'")
-
-    def recent(self, n: int) -> list[Job]:
-        """The `n` jobs that ended last, newest first."""
-        return self._jobs(
-            "SELECT * FROM jobs INDEXED BY jobs_finished WHERE state IN "
-            "('done', 'partial', 'failed', 'gone') ORDER BY updated_s DESC, id DESC LIMIT ?",
-            n,
-        )
-
-    def failures(self, n: int) -> list[Job]:
-        """The `n` jobs that failed last and nobody retried, newest first."""
-        return self._jobs(
-            "SELECT * FROM jobs INDEXED BY jobs_failed WHERE state = 'failed' "
-            "ORDER BY updated_s DESC, id DESC LIMIT ?",
-            n,
-        )
-
-    def set_note(self, key: str, value: str) -> None:
-        """Keep a piece of live status (JSON) for `scanmd status`; not flushed to the disk."""
-        with self._writing(durable=False) as connection:
-            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (key, value))
-
-    def note(self, key: str) -> str | None:
-        """The last value of `set_note`."""
-        with self._reading() as connection:
-            row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
-        return None if row is None else row[0]
-
     # Helpers
-
-    def _jobs(self, query: str, *values: object) -> list[Job]:
-        with self._reading() as connection:
-            return [_job(row) for row in connection.execute(query, values)]
 
     def _release_delayed(self, now_s: float) -> None:
         """Let jobs start whose delay is over, or was made meaningless by the clock."""
@@ -356,16 +272,17 @@ class Ledger(PageJournal, OutputRecords, Compaction):
         if row["reading_id"] is not None:
             forget_bad_pages(connection, row["reading_id"])
         connection.execute(
-            "UPDATE jobs SET attempts = 0, forced = 1, seconds = NULL WHERE id = ?", (job_id,)
+            "UPDATE jobs SET attempts = 0, forced = 1, dispose = 0, seconds = NULL WHERE id = ?",
+            (job_id,),
         )
         self._requeue(connection, job_id)
         return True
 
 
 def _enqueue(connection: sqlite3.Connection, arrival: Arrival, now_s: float) -> bool:
-    source = _source(connection, arrival.path)
+    source = find_source(connection, arrival.path)
     returned = source is not None and source["gone_s"] is not None
-    if source is not None and not returned and _same(source, arrival.signature):
+    if source is not None and not returned and same_file(source, arrival.signature):
         return False
     latest = None
     if source is not None:
@@ -373,7 +290,7 @@ def _enqueue(connection: sqlite3.Connection, arrival: Arrival, now_s: float) -> 
             "SELECT id, state FROM jobs WHERE id = ?", (source["job_id"],)
         ).fetchone()
     lineage = 0 if source is None else source["lineage"] + returned
-    file = (*_numbers(arrival.signature), lineage)
+    file = (*numbers_of(arrival.signature), lineage)
     if latest is not None and latest["state"] == JobState.QUEUED:
         job_id = latest["id"]
         connection.execute(
@@ -408,7 +325,7 @@ def _insert_job(
         (
             arrival.inbox,
             arrival.path,
-            *_numbers(arrival.signature),
+            *numbers_of(arrival.signature),
             lineage,
             now_s,
             now_s,
@@ -449,68 +366,3 @@ def _next_ready(connection: sqlite3.Connection, skip: Collection[str]) -> sqlite
 
 def _release_waiting(connection: sqlite3.Connection, job_id: int) -> None:
     connection.execute("UPDATE jobs SET waits_for = NULL WHERE waits_for = ?", (job_id,))
-
-
-def _source(connection: sqlite3.Connection, path: bytes) -> sqlite3.Row | None:
-    row: sqlite3.Row | None = connection.execute(
-        "SELECT * FROM sources WHERE path = ?", (path,)
-    ).fetchone()
-    return row
-
-
-def _same(row: sqlite3.Row, signature: Signature) -> bool:
-    """Whether it is the same file, unchanged.
-
-    The device is left out: its number changes when a share is mounted again, and
-    inode, size and both times together are not met twice under one path.
-    """
-    _, *mine = _numbers(signature)
-    return mine == [row["inode"], row["size"], row["mtime_ns"], row["ctime_ns"]]
-
-
-def _numbers(signature: Signature) -> tuple[int, int, int, int, int]:
-    return (
-        _signed(signature.device),
-        _signed(signature.inode),
-        signature.size,
-        signature.mtime_ns,
-        signature.ctime_ns,
-    )
-
-
-def _signed(number: int) -> int:
-    """A 64-bit number as SQLite stores it; some file systems use the top bit."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
-def _signature(row: sqlite3.Row) -> Signature:
-    return Signature(
-        device=row["device"] % (1 << 64),
-        inode=row["inode"] % (1 << 64),
-        size=row["size"],
-        mtime_ns=row["mtime_ns"],
-        ctime_ns=row["ctime_ns"],
-    )
-
-
-def _job(row: sqlite3.Row) -> Job:
-    return Job(
-        id=row["id"],
-        inbox=row["inbox"],
-        path=row["path"],
-        signature=_signature(row),
-        state=JobState(row["state"]),
-        fingerprint=row["fingerprint"],
-        attempts=row["attempts"],
-        page_count=row["page_count"],
-        pages_read=row["pages_read"],
-        created_s=row["created_s"],
-        updated_s=row["updated_s"],
-        not_before_s=row["not_before_s"],
-        output=row["output"],
-        reason=row["reason"],
-        engine=row["engine"],
-        seconds=row["seconds"],
-        forced=bool(row["forced"]),
-        lineage=row["lineage"],
-    )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from daemon.errors import LedgerBusy, LedgerDamaged, LedgerUnusable, NoSpace, ScanmdError
+from daemon.errors import LedgerBusy, LedgerDamaged, NoSpace, ScanmdError, StateUnusable
 from daemon.ledger_schema import check_version, migrate
 
 BUSY_TIMEOUT_S = 10.0
@@ -79,7 +79,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
     """The ledger at `path`, made if missing, brought to the newest version.
 
     Raises:
-        LedgerDamaged, LedgerTooNew, LedgerBusy, LedgerUnusable, NoSpace: See there.
+        LedgerDamaged, LedgerTooNew, LedgerBusy, StateUnusable, NoSpace: See there.
     """
     with plain_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,10 +103,10 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     """The ledger at `path` for looking only, while the daemon runs or not.
 
     Raises:
-        LedgerDamaged, LedgerTooNew, LedgerBusy, LedgerUnusable: See there.
+        LedgerDamaged, LedgerTooNew, LedgerBusy, StateUnusable: See there.
     """
     if not path.exists():
-        raise LedgerUnusable(
+        raise StateUnusable(
             f"There is no ledger at {path}: the daemon has not run with this state_dir yet."
         )
     with plain_errors(path):
@@ -148,14 +148,14 @@ def plain_errors(path: Path) -> Iterator[None]:
         LedgerDamaged: The file is broken.
         LedgerBusy: Another process kept its lock too long.
         NoSpace: The disk is full.
-        LedgerUnusable: Anything else.
+        StateUnusable: Anything else.
     """
     try:
         yield
     except sqlite3.Error as error:
         raise _translated(error, path) from error
     except OSError as error:
-        raise LedgerUnusable(
+        raise StateUnusable(
             f"The ledger {path} cannot be opened: {error.strerror}. Check that state_dir is on "
             "a working disk and belongs to the user that scanmd runs as."
         ) from error
@@ -175,7 +175,7 @@ def _translated(error: sqlite3.Error, path: Path) -> ScanmdError:
     # A full disk shows as an I/O error where SQLite grows its shared memory.
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _disk_full(path)):
         return NoSpace(f"The disk with the ledger {path} is full. Free some space there.")
-    return LedgerUnusable(
+    return StateUnusable(
         f"The ledger {path} cannot be used: {error}. Check that state_dir is on a working, "
         "local, writable disk and belongs to the user that scanmd runs as."
     )

@@ -50,7 +50,6 @@ class OutputRecords(Database):
         *,
         sha256: str,
         extras: Sequence[str] = (),
-        read_key: str | None = None,
     ) -> bool:
         """Record what is about to be written, before it is.
 
@@ -65,25 +64,25 @@ class OutputRecords(Database):
                 "SELECT path, lineage, fingerprint FROM jobs WHERE id = ?", (job_id,)
             ).fetchone()
             owner = _owner(connection, output)
-            mine = owner is not None and owner.source == source
-            if owner is not None and not mine and owner.pending_sha256 is not None:
+            if owner is not None and owner.source != source and owner.pending_sha256 is not None:
                 return False
-            kept = owner.sha256 if mine and owner is not None else None
+            last = (
+                owner if owner is not None and _same(owner, source, lineage, fingerprint) else None
+            )
             # Extras of the last delivery stay listed until those of this one replaced them.
-            names = set(extras) | set(owner.extras if mine and owner is not None else ())
+            names = set(extras) | set(last.extras if last is not None else ())
             connection.execute(
-                "INSERT OR REPLACE INTO outputs (output, source, lineage, fingerprint, read_key, "
-                "sha256, pending_sha256, extras, delivered_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO outputs (output, source, lineage, fingerprint, "
+                "sha256, pending_sha256, extras, delivered_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     output,
                     source,
                     lineage,
                     fingerprint,
-                    read_key,
-                    kept,
+                    last.sha256 if last is not None else None,
                     sha256,
                     json.dumps(sorted(names)),
-                    owner.delivered_s if mine and owner is not None else None,
+                    last.delivered_s if last is not None else None,
                 ),
             )
             return True
@@ -98,7 +97,8 @@ class OutputRecords(Database):
                 mine,
             )
             connection.execute(
-                "UPDATE outputs SET pending_sha256 = NULL WHERE output = ? "
+                # What stands there was not made from the job's content.
+                "UPDATE outputs SET pending_sha256 = NULL, fingerprint = NULL WHERE output = ? "
                 "AND source = (SELECT path FROM jobs WHERE id = ?)",
                 mine,
             )
@@ -150,6 +150,10 @@ def confirm_output(
     )
 
 
+def _same(owner: OutputRecord, source: bytes, lineage: int, fingerprint: str | None) -> bool:
+    return owner.source == source and (owner.lineage == lineage or owner.fingerprint == fingerprint)
+
+
 def _owner(connection: sqlite3.Connection, output: bytes) -> OutputRecord | None:
     return _record(
         connection.execute("SELECT * FROM outputs WHERE output = ?", (output,)).fetchone()
@@ -164,7 +168,6 @@ def _record(row: sqlite3.Row | None) -> OutputRecord | None:
         source=row["source"],
         lineage=row["lineage"],
         fingerprint=row["fingerprint"],
-        read_key=row["read_key"],
         sha256=row["sha256"],
         pending_sha256=row["pending_sha256"],
         extras=tuple(json.loads(row["extras"])),

@@ -69,10 +69,13 @@ _OUTPUTS_AND_COUNTS = (
     # whichever of the two the file has, it is ours and nobody edited it.
     """CREATE TABLE outputs (
         output BLOB PRIMARY KEY, source BLOB NOT NULL, lineage INTEGER NOT NULL,
-        fingerprint TEXT, read_key TEXT, sha256 TEXT, pending_sha256 TEXT,
+        fingerprint TEXT, sha256 TEXT, pending_sha256 TEXT,
         extras TEXT NOT NULL DEFAULT '[]', delivered_s REAL
     ) WITHOUT ROWID""",
     "CREATE INDEX outputs_source ON outputs (source)",
+    # A delivered source that is still to be archived or deleted.
+    "ALTER TABLE jobs ADD COLUMN dispose INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX jobs_dispose ON jobs (id) WHERE dispose",
     "CREATE INDEX sources_gone ON sources (gone_s) WHERE gone_s IS NOT NULL",
     # Figures cropped from a page, journaled with it: a page that is not read
     # again still has its figures.
