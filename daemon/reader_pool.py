@@ -8,6 +8,7 @@ two were in the process at once.
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from daemon.errors import ReaderError, ReaderStopped
+from daemon.errors import NoSpace, ReaderError, ReaderStopped
 from daemon.reader_process import Clock, Fault, ProcessLost, ReaderProcess
 from daemon.reader_protocol import Message, error_from_message, from_plain, to_plain
 from ocr import (
@@ -64,7 +65,7 @@ class ReaderLimits:
     niceness: int = 0
     """Added to the daemon's own, 0..19."""
     work_dir: Path | None = None
-    """Where temporary files go; None: the system's default."""
+    """Where the process's temporary folder is made; None: the system's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +357,8 @@ class Reader:
             # It died between two calls: nobody's attempt, but mind what it was decoding.
             self._suspect(self._decoding)
             self._end()
+        if self._process is not None and self._process.has_lost_its_folder():
+            self._end(grace_s=_GRACE_S)
         if self._process is None:
             self._state = ReaderState.STARTING
             try:
@@ -366,6 +369,8 @@ class Reader:
                     clock=self._clock,
                 )
             except OSError as error:
+                if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                    raise NoSpace("There is no space left for temporary files.") from error
                 message = f"The reader process cannot be started: {error.strerror}."
                 raise ReaderError(message, during="start") from error
         return self._process

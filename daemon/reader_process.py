@@ -7,13 +7,16 @@ so that no supervisor thread can die unnoticed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
+import shutil
 import signal
 import site
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -25,6 +28,9 @@ from daemon.reader_protocol import Channel, Message, ProtocolError
 
 Clock = Callable[[], float]
 
+_FOLDER_PREFIX = "scanmd-reader-"
+_ONE_AT_A_TIME = threading.Lock()
+"""No reader's new folder is taken for an old one before it is locked."""
 _WATCH_EVERY_S = 0.25
 """How often memory is looked at: a process can fill some hundred MB in that time."""
 _KILL_WAIT_S = 10.0
@@ -70,6 +76,34 @@ class ProcessLost(Exception):
         self.taken = taken
 
 
+class TemporaryFolder:
+    """A private folder for one process's temporary files, removed with it.
+
+    Locked while it is in use, so that neither the purge nor systemd-tmpfiles takes it
+    from a process that lives for weeks.
+    """
+
+    def __init__(self, parent: Path | None) -> None:
+        """Make it in `parent`, or in the system's default place.
+
+        Raises:
+            OSError: It cannot be made there.
+        """
+        with _ONE_AT_A_TIME:
+            if parent is not None:
+                parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for left_behind in parent.glob(f"{_FOLDER_PREFIX}*"):
+                    _remove_unless_locked(left_behind)
+            self.path = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=parent))
+            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def remove(self) -> None:
+        """Remove the folder and what is left in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
 class ReaderProcess:
     """One child. `ask` and `close` belong to one thread; `interrupt` to any."""
 
@@ -84,7 +118,9 @@ class ReaderProcess:
         """Start the process.
 
         Args:
-            work_dir: Where it puts its temporary files; None: the system's default.
+            work_dir: Where the folder for its temporary files is made (and the folders
+                of readers that died with their daemon are removed); None: the system's
+                default.
             niceness: Added to the daemon's own, 0..19.
             on_output: Is given each line that the process prints, cleaned and bounded.
             clock: Seconds, never running backwards.
@@ -101,12 +137,13 @@ class ReaderProcess:
         self._closed = threading.Lock()
         self._is_closed = False
         self._interrupted = False
+        self._folder = TemporaryFolder(work_dir)
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 self._process = subprocess.Popen(
                     _command(theirs.fileno(), niceness),
-                    env=_environment(os.environ, work_dir),
+                    env=_environment(os.environ, self._folder.path),
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -116,6 +153,7 @@ class ReaderProcess:
                 )
         except BaseException:
             ours.close()
+            self._folder.remove()
             raise
         assert self._process.stdout is not None  # noqa: S101 - tells mypy what PIPE means
         self._output = self._process.stdout
@@ -145,6 +183,10 @@ class ReaderProcess:
     def has_exited(self) -> bool:
         """Whether the process has ended by itself; it stays a zombie until `close`."""
         return self._is_closed or self._status() is not None
+
+    def has_lost_its_folder(self) -> bool:
+        """Whether someone removed the folder for its temporary files."""
+        return not self._folder.path.is_dir()
 
     def ask(
         self,
@@ -230,6 +272,7 @@ class ReaderProcess:
         os.close(self._wake)
         if self._pidfd is not None:
             os.close(self._pidfd)
+        self._folder.remove()
 
     def _kill(self) -> None:
         """Kill the whole group, and what left it, before the leader's id is free again."""
@@ -323,7 +366,7 @@ def _command(descriptor: int, niceness: int) -> list[str]:
     return [sys.executable, "-P", "-s", "-m", "daemon.reader", *numbers]
 
 
-def _environment(ours: Mapping[str, str], work_dir: Path | None) -> dict[str, str]:
+def _environment(ours: Mapping[str, str], temporary: Path) -> dict[str, str]:
     """The child's environment; without settings (passwords), for poppler inherits it."""
     environment = {
         name: value
@@ -335,8 +378,7 @@ def _environment(ours: Mapping[str, str], work_dir: Path | None) -> dict[str, st
         environment.setdefault(name, value)
     environment |= _OFFLINE
     environment["PYTHONUNBUFFERED"] = "1"
-    if work_dir is not None:
-        environment["TMPDIR"] = str(work_dir)
+    environment["TMPDIR"] = str(temporary)
     # In an installation the interpreter finds the package by itself; a checkout is
     # found only because the daemon was started there.
     root = str(Path(__file__).resolve().parent.parent)
@@ -344,6 +386,16 @@ def _environment(ours: Mapping[str, str], work_dir: Path | None) -> dict[str, st
         paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     return environment
+
+
+def _remove_unless_locked(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody's, in use, or gone meanwhile
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 def _pidfd(pid: int) -> int | None:

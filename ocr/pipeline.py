@@ -117,7 +117,7 @@ class DocumentReader:
             if ahead is not None and 0 <= ahead < self.page_count and ahead != index:
                 self._ahead = (ahead, self._decode(ahead))
             if _shows_nothing(image):
-                return _empty_page(image, PageStatus.BLANK, engine)
+                return _blank_page(image, engine)
             self._on_step(Step.READING, index)
             page = _read(engine, image, self._options, progress)
             self._on_step(Step.READ, index)
@@ -233,7 +233,7 @@ def _read(
 
 
 def _shows_nothing(image: PageImage) -> bool:
-    if image.lines:
+    if image.lines or image.damage is not None:
         return False
     return image.pixels is None or is_blank(image.pixels)
 
@@ -241,18 +241,21 @@ def _shows_nothing(image: PageImage) -> bool:
 def _completed(page: Page, image: PageImage, engine: Engine) -> Page:
     """The engine's page, with what only the pipeline knows."""
     notes = (*(note for note in image.notes if note not in page.notes), *page.notes)
-    if not page.blocks and page.status is PageStatus.OK:
+    if not page.blocks and page.status is PageStatus.OK and image.damage is None:
         notes = (*notes, "nothing was found to read, although the page is not empty")
-    return dataclasses.replace(page, notes=notes, engine=page.engine or engine.describe().name)
+    page = dataclasses.replace(page, notes=notes, engine=page.engine or engine.describe().name)
+    if image.damage is not None and page.status in {PageStatus.OK, PageStatus.BLANK}:
+        page = dataclasses.replace(page, status=PageStatus.DAMAGED, reason=image.damage)
+    return page
 
 
-def _empty_page(image: PageImage, status: PageStatus, engine: Engine) -> Page:
+def _blank_page(image: PageImage, engine: Engine) -> Page:
     return Page(
         page_index=image.page_index,
         size_px=image.size_px,
         dpi=image.dpi,
         blocks=(),
-        status=status,
+        status=PageStatus.BLANK,
         engine=engine.describe().name,
         notes=image.notes,
     )

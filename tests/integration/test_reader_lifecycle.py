@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 import daemon
-from daemon.errors import ReaderStopped
+from daemon.errors import ReaderError, ReaderStopped
 from daemon.reader_pool import Reader, ReaderLimits, ReaderState
 from ocr import Page, ReadOptions
 from tests.engines import ECHO, FAULTS
@@ -155,7 +156,7 @@ def test_the_process_is_the_first_to_go_and_cannot_reach_out(scan, monkeypatch, 
         proc = Path(f"/proc/{reader.pid}")
         environment = proc.joinpath("environ").read_bytes()
         assert b"HF_HUB_OFFLINE=1" in environment
-        assert b"TMPDIR=" + os.fsencode(tmp_path) in environment
+        assert b"TMPDIR=" + os.fsencode(tmp_path) + b"/scanmd-reader-" in environment
         assert b"geheim" not in environment
         assert b"NOTIFY_SOCKET" not in environment
         assert int(proc.joinpath("oom_score_adj").read_text()) >= 500
@@ -215,3 +216,39 @@ def test_poppler_gets_no_copy_of_the_connection():
         flags = Path(f"/proc/{reader.pid}/fdinfo/{sockets[0].name}").read_text()
         (octal,) = [line.split()[1] for line in flags.splitlines() if line.startswith("flags:")]
         assert int(octal, 8) & os.O_CLOEXEC
+
+
+def test_temporary_files_go_with_the_process_however_it_ends(scan, tmp_path):
+    work = tmp_path / "work"
+    limits = ReaderLimits(work_dir=work)
+    with Reader(FAULTS, {"faults": {"0": "sigkill"}}, limits=limits) as reader:
+        reader.open(scan, ReadOptions())
+        (folder,) = work.iterdir()
+        (folder / "page.ppm").write_bytes(b"half a page")
+        with pytest.raises(ReaderError):
+            reader.read_page(0)
+        assert not list(work.iterdir())
+
+
+def test_folders_of_readers_that_died_with_their_daemon_are_removed(tmp_path):
+    (tmp_path / "scanmd-reader-old").mkdir()
+    (tmp_path / "scanmd-reader-old" / "page.ppm").touch()
+    (tmp_path / "42").mkdir()
+    limits = ReaderLimits(work_dir=tmp_path)
+    with Reader(ECHO, limits=limits) as one, Reader(ECHO, limits=limits) as other:
+        one.start()
+        other.start()
+        names = {folder.name for folder in tmp_path.iterdir()}
+        assert len(names) == 3
+        assert "42" in names
+        assert "scanmd-reader-old" not in names
+
+
+def test_report_25_the_work_folder_may_be_removed_while_running(scan, tmp_path):
+    work = tmp_path / "work"
+    with Reader(ECHO, limits=ReaderLimits(work_dir=work)) as reader:
+        reader.open(scan, ReadOptions())
+        reader.read_page(0)
+        shutil.rmtree(work)
+        assert reader.read_page(1).blocks
+        assert len(list(work.iterdir())) == 1

@@ -1,5 +1,6 @@
 """One bad page never costs the others, and no library's exception gets out."""
 
+import dataclasses
 import threading
 import tracemalloc
 
@@ -241,3 +242,17 @@ def test_words_of_a_text_layer_need_no_pixels(source, tmp_path):
     pages = read_all(tmp_path)
     assert pages[0].blocks[0].text == "Dear Mrs Hartley"
     assert pages[1].status is PageStatus.BLANK
+
+
+@pytest.mark.parametrize("ink", [True, False])
+def test_a_page_with_a_part_missing_is_read_and_marked(source, tmp_path, ink):
+    class Torn(MemorySource):
+        def page(self, index):
+            image = super().page(index)
+            pixels = image.pixels if ink else np.full_like(image.pixels, 255)
+            return dataclasses.replace(image, pixels=pixels, damage="The lower half is missing.")
+
+    source(Torn(1))
+    (page,) = read_all(tmp_path)
+    assert (page.status, page.reason) == (PageStatus.DAMAGED, "The lower half is missing.")
+    assert page.blocks
