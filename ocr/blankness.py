@@ -19,8 +19,9 @@ _CELL_PX = 4
 """Side of a cell. Its mean takes scanner noise (σ of 3 to 6 levels) down by four."""
 _NEIGHBOURHOOD = 16
 """Cells per side of the square whose median is the local colour of the paper."""
-_CONTRAST = 12
-"""Levels (of 255) by which ink differs from paper; hard pencil differs by 20."""
+_CONTRAST = 8
+"""Levels (of 255) by which a cell with ink differs from paper: a hairline one pixel
+wide in hard pencil (40 levels) fills a quarter of its cells; noise stays under 6."""
 _FEW_CELLS = 6
 """Specks of dust darken up to this many cells; a printed comma darkens more."""
 
