@@ -11,8 +11,10 @@ from ocr.layout.blocks import PageFacts, flow_blocks
 from ocr.layout.boxes import union
 from ocr.layout.furniture import part_furniture
 from ocr.layout.headings import Setting
-from ocr.layout.order import Flow, reading_order
+from ocr.layout.order import reading_order
 from ocr.layout.regions import Region
+from ocr.layout.ruling import find_rules, part_underlines
+from ocr.layout.tables import find_tables
 from ocr.layout.textlines import TextLine, body_size, prepare
 from ocr.markdown.joining import words_of
 from ocr.options import ReadOptions
@@ -60,13 +62,23 @@ def assemble(
     if not texts:
         return ()
     em = body_size(texts)
-    head, body, foot = part_furniture(texts, size_px, em)
+    rules, texts = part_underlines(find_rules(image, em), texts, em)
     facts = _page_facts(texts, size_px, em, regions)
-    flows: list[Flow[TextLine | Atom]] = reading_order(list(body), em)
+    head, body, foot = part_furniture(texts, size_px, em)
+    tables = find_tables(body, rules, regions, em)
+    taken = {id(item) for table in tables for item in table.lines}
+    items: list[TextLine | Atom] = [item for item in body if id(item) not in taken]
+    items.extend(_atom(table.block, table.lines) for table in tables)
+    flows = reading_order(items, em)
     blocks: list[Block] = []
     for index, flow in enumerate(flows):
         blocks.extend(flow_blocks(flow, facts, flows, first=index == 0))
     return (*head, *blocks, *foot)
+
+
+def _atom(block: Block, around: Sequence[TextLine]) -> Atom:
+    box = union(around)
+    return Atom(block, box.left, box.top, box.right, box.bottom)
 
 
 def _page_facts(
