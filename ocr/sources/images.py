@@ -27,6 +27,7 @@ from ocr.sources.pixels import (
     turned,
 )
 from ocr.sources.sniffing import SourceKind
+from ocr.sources.tails import TailState, tail_state
 
 # The classes themselves instead of Image.open: the kind is known, and the size
 # limit is ours and not Pillow's global one. An MPO is a JPEG followed by more
@@ -79,8 +80,17 @@ class PictureSource(Source):
             return PageImage(0, self._size_px, None, lines=())
         with _opened(self._path, self.kind) as image:
             check_image_size(image.size, self._options.limits)
-            damage = decode(image, f"The {NAMES[self.kind]} file")
+            name = f"The {NAMES[self.kind]} file"
+            damage = decode(image, name) or self._cut_off(name)
             return page_image(image, 0, damage=damage)
+
+    def _cut_off(self, name: str) -> str | None:
+        """A JPEG without its end mark can decode without an error."""
+        if self.kind is not SourceKind.JPEG:
+            return None
+        with self._path.open("rb") as file:
+            is_cut = tail_state(file.fileno()) is TailState.CUT
+        return f"{name} is cut off; part of the page is missing. Scan it again." if is_cut else None
 
     def close(self) -> None:
         """Nothing is held open between pages."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageChops
 
 Pixels = NDArray[np.uint8]
 Dpi = tuple[float, float]
@@ -53,6 +53,8 @@ def to_rgb(image: Image.Image) -> Pixels:
     Args:
         image: Any mode that Pillow can decode.
     """
+    if image.mode == "CMYK" and "adobe" not in image.info and image.format == "JPEG":
+        image = _least_dark(image)
     if image.mode.startswith(("I", "F")):
         return _from_deep(image)
     if image.mode == "P" and "transparency" in image.info:
@@ -64,6 +66,15 @@ def to_rgb(image: Image.Image) -> Pixels:
     if image.mode in {"LA", "RGBA"}:
         return _on_white(image)
     return np.array(image if image.mode == "RGB" else image.convert("RGB"), dtype=np.uint8)
+
+
+def _least_dark(image: Image.Image) -> Image.Image:
+    """A CMYK JPEG that does not say which way its inks run, as dark text on light paper.
+
+    Pillow takes all of them for Adobe's, who store 0 for full ink.
+    """
+    light = image.convert("L").resize((16, 16), Image.Resampling.BOX).getextrema()[1]
+    return image if isinstance(light, int | float) and light >= 128 else ImageChops.invert(image)
 
 
 def _on_white(image: Image.Image) -> Pixels:

@@ -67,7 +67,9 @@ def judge(words: Sequence[Word], pixels: Pixels, scale_px: float, scan_coverage:
     is_scan = scan_coverage >= _SCAN_COVERAGE
     if odd_share(words) > _MOST_ODD:
         return Verdict(False, "its characters have no meaning")
-    if is_cipher(words) or unreadable_share(words) > (_MOST_UNREADABLE_SCAN if is_scan else _MOST_UNREADABLE):
+    if is_cipher(words) or unreadable_share(words) > (
+        _MOST_UNREADABLE_SCAN if is_scan else _MOST_UNREADABLE
+    ):
         return Verdict(False, "its words are garbled")
     if _runs_sideways(words) or _runs_backwards(words):
         return Verdict(False, "its text is not upright")

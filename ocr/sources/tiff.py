@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
+import numpy as np
+from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from ocr.engines.base import PageImage
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _UPRIGHT = 1
+_NAME = "This page of the TIFF file"
+_PHOTOMETRIC, _STRIP_BYTES = 262, 279
+_FAX = {"group3": ("group3", 0.15), "group4": ("group4", 0.8)}
+"""The codes that can be packed again, and how much of the room that must take."""
+_STRIP_COST_BYTES = 40
+"""A strip starts from a white line, whatever stands above it."""
+_SMALL_BYTES = 200
 
 
 class TiffSource(Source):
@@ -75,9 +84,39 @@ def _decoded(file: IO[bytes], index: int, options: ReadOptions, trouble: str | N
         ) from error
     with image:
         check_image_size(image.size, options.limits)
-        damage = decode(image, "This page of the TIFF file")
+        damage = decode(image, _NAME) or _lost_rows(image)
         # Pillow has already turned it upright while decoding.
-        return page_image(image, index, damage=damage or trouble, orientation=_UPRIGHT)
+        return page_image(_positive(image), index, damage=damage or trouble, orientation=_UPRIGHT)
+
+
+def _positive(image: TiffImageFile) -> Image.Image:
+    """With white paper; Pillow sees to that for 1 and 8 bits only."""
+    if image.mode != "I;16" or image.tag_v2.get(_PHOTOMETRIC) != 0:
+        return image
+    positive = Image.fromarray(65535 - np.asarray(image))
+    positive.info.update(image.info)
+    return positive
+
+
+def _lost_rows(image: TiffImageFile) -> str | None:
+    """Why rows are missing from a fax-coded page: its decoder skips what it cannot read.
+
+    Packed again, a picture takes as much room as it came in, unless something in
+    there did not make it into the picture.
+    """
+    if image.info.get("compression") not in _FAX or image.mode != "1":
+        return None
+    stored = sum(int(length) for length in image.tag_v2.get(_STRIP_BYTES, ()))
+    strips = len(image.tag_v2.get(_STRIP_BYTES, ()))
+    # Group 3 lines may be filled up with zeros to give a slow fax machine time.
+    compression, factor = _FAX[image.info["compression"]]
+    buffer = io.BytesIO()
+    image.copy().save(buffer, "TIFF", compression=compression)
+    if buffer.tell() >= factor * (stored - _STRIP_COST_BYTES * strips - _SMALL_BYTES):
+        return None
+    if image.getextrema() in {(0, 0), (255, 255)}:
+        raise PageError(f"{_NAME} is damaged and shows nothing. Scan the page again.")
+    return f"{_NAME} is damaged; part of it is missing. Scan it again."
 
 
 def _directories(path: Path, options: ReadOptions) -> tuple[list[TiffDirectory], str | None]:

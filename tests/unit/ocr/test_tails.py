@@ -134,7 +134,7 @@ def test_a_pdf_behind_leading_junk_is_whole(probe: Probe) -> None:
 
 def test_a_linearized_pdf_saved_again_is_whole(probe: Probe) -> None:
     content = _pdf(linearize=True)
-    table = content.index(b" obj") - 1
+    table = content.index(b" 0 obj") - 1
     assert probe(content + b"startxref\n%d\n%%%%EOF\n" % table) is WHOLE
 
 
