@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from ocr.engines.deepseek import fused
+from ocr.engines.deepseek.cache import CacheShape, KVCache
 from ocr.engines.deepseek.fused import FusedLinear, FusedMoe, Tile, route
 from ocr.engines.deepseek.layers import DenseExperts, DenseLinear, Mlp, Moe, Norm, Router
 
@@ -58,7 +60,28 @@ def best(kind: str, tiles: list[Tile], work: Callable[[int], object], megabytes:
     results.sort(key=lambda pair: pair[0])
     floor = megabytes / 4.3
     shown = "  ".join(f"{us:.1f} {t.rows}/{t.columns}/{t.warps}" for us, t in results[:5])
-    print(f"{kind:8} {megabytes:7.1f} MB, floor {floor:5.1f} us: {shown} ... {results[-1][0]:.1f}", flush=True)
+    print(
+        f"{kind:8} {megabytes:7.1f} MB, floor {floor:5.1f} us: {shown} ... {results[-1][0]:.1f}",
+        flush=True,
+    )
+
+
+def attention(qkv: Any) -> None:
+    """Print the splits of attention over a page's prompt and a full window."""
+    shape = CacheShape(SETS, 1, 10, 128, 1152, 512)
+    cache = KVCache(shape, torch.bfloat16, torch.device("cuda"))
+    cache.prompt_length.fill_(1133)
+    cache.generated.fill_(600)
+    table = rand(4096, 128)
+    rotary = SimpleNamespace(cos=table, sin=table)
+    results = []
+    for splits, slots, warps in itertools.product((16, 32, 64), (16, 32, 64), (2, 4, 8)):
+        fused.ATTENTION.update(splits=splits, slots=slots, warps=warps)
+        work = lambda i: fused.fused_step_attention(qkv, i, cache, rotary)  # noqa: E731, B023  # used at once
+        results.append((graph_us(work), splits, slots, warps))
+    results.sort()
+    shown = "  ".join(f"{us:.1f} {a}/{b}/{c}" for us, a, b, c in results[:6])
+    print(f"attention 8.4 MB, floor 2.0 us: {shown} ... {results[-1][0]:.1f}", flush=True)
 
 
 def main() -> None:
@@ -66,21 +89,21 @@ def main() -> None:
     norm = Norm(rand(HIDDEN) + 1, 1e-6)
     x = rand(1, HIDDEN) * 50
     shapes = {"qkv": (3 * HIDDEN, HIDDEN), "out": (HIDDEN, HIDDEN)}
-    wide = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4, 8, 16), (256, 512), (2, 4, 8))]
+    wide = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4, 8), (256, 512), (4, 8))]
     for name, (outputs, inputs) in shapes.items():
         layers = [FusedLinear(rand(outputs, inputs)) for _ in range(SETS)]
         print(name, end=" ")
         best("linear", wide, lambda i: layers[i].normed(x, norm), outputs * inputs * 2e-6)
     heads = [FusedLinear(rand(129_280, HIDDEN)) for _ in range(2)]
-    big = [Tile(r, c, w) for r, c, w in itertools.product((4, 8, 16, 32), (256, 512), (4, 8))]
+    big = [Tile(r, c, w) for r, c, w in itertools.product((4, 8, 16), (256,), (4, 8))]
     best("head", big, lambda i: heads[i % 2].normed(x, norm), 331.0)
     del heads
     tall = [FusedLinear(rand(HIDDEN, 6848)) for _ in range(SETS)]
     y = rand(1, 6848)
-    long = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4), (512, 1024, 2048), (4, 8))]
+    long = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4), (1024,), (4, 8))]
     best("tall", long, lambda i: tall[i].added(y, x), HIDDEN * 6848 * 2e-6)
     routers = [rand(EXPERTS, HIDDEN, dtype=torch.float32) for _ in range(SETS)]
-    small = [Tile(r, c, w) for r, c, w in itertools.product((1, 2), (256, 512), (1, 2, 4, 8))]
+    small = [Tile(r, c, w) for r, c, w in itertools.product((1, 2), (256,), (1, 4))]
     best("router", small, lambda i: route(routers[i], x, norm), EXPERTS * HIDDEN * 4e-6)
     moes = []
     for index in range(SETS):
@@ -91,9 +114,10 @@ def main() -> None:
         moe = Moe(Router(routers[index], top_k=TOP_K, scaling=1.0), experts, Mlp(up, down))
         moes.append(FusedMoe(moe, experts, up, down))
     both = (TOP_K + 2) * 3 * INNER * HIDDEN * 2e-6
+    attention(rand(1, 3 * HIDDEN))
     print("whole MoE, varying up", end=" ")
-    best("up", [t for t in wide if t.rows <= 8], lambda i: moes[i](x, norm), both)
-    downs = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4, 8), (128, 256, 512, 1024), (4, 8))]
+    best("up", [t for t in wide if t.rows > 1], lambda i: moes[i](x, norm), both)
+    downs = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4), (256, 512, 1024), (4, 8))]
     print("whole MoE, varying down", end=" ")
     best("down", downs, lambda i: moes[i](x, norm), both)
 

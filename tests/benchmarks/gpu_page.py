@@ -94,7 +94,7 @@ class EngineUnderTest:
 
     def __init__(self, model: Model, window: int, rows: int = 1) -> None:
         sizes = model.sizes
-        shape = CacheShape(sizes.layers, rows, sizes.heads, sizes.head_dim, 1152, window)
+        shape = CacheShape(sizes.layers, rows, sizes.heads, sizes.head_dim, 1216, window)
         self.model = model
         self.generator = Generator(
             model.decoder,
@@ -148,7 +148,8 @@ def measure_engine(model: Model, args: argparse.Namespace) -> tuple[dict[str, An
     result["tokens_per_s"] = round(500 / steps * 1000)
     result["peak_allocated_gb"] = gb(torch.cuda.max_memory_allocated())
     result["peak_reserved_gb"] = gb(torch.cuda.max_memory_reserved())
-    logits = model.decoder.read_prompt(embedded, engine.generator.cache, 0, every=True)
+    row = torch.zeros(1, dtype=torch.long, device="cuda")
+    logits = model.decoder.read_prompt(embedded, engine.generator.cache, row, every=True)
     return result, (ids, embedded, logits, page)
 
 
@@ -158,17 +159,50 @@ def profile(model: Model, args: argparse.Namespace, prompt: Any) -> list[str]:
     from torch.profiler import profile as profiler
 
     engine = EngineUnderTest(model, args.window)
-    engine.generator.start(0, prompt[0], prompt[1])
-    engine.generator.steps(4)
-    torch.cuda.synchronize()
-    with profiler(activities=[ProfilerActivity.CUDA]) as trace:
-        engine.generator.steps(20)
+    work: dict[str, tuple[int, Callable[[], object]]] = {
+        "step": (20, lambda: engine.generator.steps(20)),
+        "prompt": (1, lambda: engine.generator.start(0, prompt[0], prompt[1])),
+        "vision": (1, lambda: model.vision.features(prompt[3])),
+    }
+    lines = []
+    for name, (count, action) in work.items():
+        for _ in range(3):
+            action()
         torch.cuda.synchronize()
-    rows = sorted(trace.key_averages(), key=lambda row: -row.device_time_total)
-    return [
-        f"{row.device_time_total / 20:8.1f} us/step {row.count / 20:6.1f} x  {row.key[:90]}"
-        for row in rows[:24]
-    ]
+        with profiler(activities=[ProfilerActivity.CUDA]) as trace:
+            action()
+            torch.cuda.synchronize()
+        rows = sorted(trace.key_averages(), key=lambda row: -row.device_time_total)
+        total = sum(row.device_time_total for row in rows) / count
+        lines.append(f"{name}: {total:.0f} us of kernels")
+        lines += [
+            f"{row.device_time_total / count:9.1f} us {row.count / count:6.1f} x  {row.key[:110]}"
+            for row in rows[:14]
+        ]
+    return lines
+
+
+def tiles_at_once(model: Model, page: Any) -> list[dict[str, Any]]:
+    """Vision time and peak with 1, 2, 3 and 6 tiles in the tower at once."""
+    reference = model.vision.features(page)
+    figures = []
+    for count in (1, 2, 3, 6):
+        model.vision.release()
+        model.vision.tiles_at_once = count
+        gc.collect()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        same = torch.equal(model.vision.features(page), reference)
+        figures.append(
+            {
+                "tiles_at_once": count,
+                "vision_ms": round(timed(lambda: model.vision.features(page)), 2),
+                "peak_above_gb": gb(torch.cuda.max_memory_allocated() - before),
+                "as_one_by_one": same,
+            }
+        )
+    return figures
 
 
 def measure_rows(model: Model, prompt: Any, rows: int) -> dict[str, Any]:
@@ -207,7 +241,9 @@ def stock(checked: Checked, args: argparse.Namespace, mine: Any) -> dict[str, An
     text = model.model.language_model
     text.rotary_emb = type(text.rotary_emb)(checked.config.text_config).cuda()
     encoder = model.model.vision_tower.vision_encoder
-    encoder.rotary_emb = type(encoder.rotary_emb)(checked.config.vision_config.encoder_config).cuda()
+    encoder.rotary_emb = type(encoder.rotary_emb)(
+        checked.config.vision_config.encoder_config
+    ).cuda()
     ids, embedded, logits, page = mine
     torch.cuda.reset_peak_memory_stats()
     from ocr.engines.deepseek.preprocess import normalise
@@ -228,7 +264,9 @@ def stock(checked: Checked, args: argparse.Namespace, mine: Any) -> dict[str, An
         "eos_token_id": None,
         "pad_token_id": 0,
     }
-    prefill = timed(lambda: model(inputs_embeds=embedded[None], logits_to_keep=1, use_cache=True), 3)
+    prefill = timed(
+        lambda: model(inputs_embeds=embedded[None], logits_to_keep=1, use_cache=True), 3
+    )
     vision = timed(lambda: model.get_image_features(view, tiles, [len(tiles)]), 3)
     model.generate(**{**call, "max_new_tokens": 4})
     began = time.perf_counter()
@@ -276,6 +314,8 @@ def main() -> None:
         if args.profile:
             report["profile"] = profile(model, args, mine)
             print("\n".join(report["profile"]), flush=True)
+        report["tiles"] = tiles_at_once(model, mine[3])
+        print(report["tiles"], flush=True)
         report["batches"] = [measure_rows(model, mine, rows) for rows in args.rows]
         print(report["batches"], flush=True)
         if not args.no_stock:

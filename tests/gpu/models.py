@@ -127,9 +127,7 @@ def save_tokenizer(folder: Path) -> None:
     inner.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL[:5]])
     inner.add_tokens([AddedToken(token, normalized=False) for token in SPECIAL[5:]])
     first = SPECIAL[0]
-    inner.post_processor = TemplateProcessing(
-        single=f"{first} $A", special_tokens=[(first, 0)]
-    )
+    inner.post_processor = TemplateProcessing(single=f"{first} $A", special_tokens=[(first, 0)])
     PreTrainedTokenizerFast(
         tokenizer_object=inner,
         bos_token=SPECIAL[0],

@@ -64,16 +64,18 @@ class KVCache:
         self._slots = torch.arange(shape.slots, dtype=torch.int32, device=device)
         self._rows = torch.arange(shape.rows, device=device)
 
-    def write_prompt(self, layer: int, row: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Pin a prompt's keys and values, each (heads, tokens, head_dim)."""
+    def write_prompt(
+        self, layer: int, row: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """Pin a prompt's keys and values, each (heads, tokens, head_dim), in row (1,) int64."""
         tokens = keys.shape[1]
-        self.keys[layer, row, :, :tokens].copy_(keys)
-        self.values[layer, row, :, :tokens].copy_(values)
+        self.keys[layer, :, :, :tokens].index_copy_(0, row, keys[None])
+        self.values[layer, :, :, :tokens].index_copy_(0, row, values[None])
 
-    def start_row(self, row: int, prompt_tokens: int) -> None:
-        """Forget what the row held: it now has this prompt and no text."""
-        self.prompt_length[row] = prompt_tokens
-        self.generated[row] = 0
+    def start_row(self, row: torch.Tensor, prompt_tokens: int) -> None:
+        """Forget what the row (1,) held: it now has this prompt and no text."""
+        self.prompt_length.index_fill_(0, row, prompt_tokens)
+        self.generated.index_fill_(0, row, 0)
 
     def positions(self) -> torch.Tensor:
         """Rotary position of the token to be written next, (rows,) int64."""

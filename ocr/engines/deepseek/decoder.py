@@ -175,14 +175,15 @@ class Decoder:
         return embedded
 
     def read_prompt(
-        self, embedded: torch.Tensor, cache: KVCache, row: int, *, every: bool = False
+        self, embedded: torch.Tensor, cache: KVCache, row: torch.Tensor, *, every: bool = False
     ) -> torch.Tensor:
         """Take in a whole prompt, pinning it in the cache's row.
 
         Args:
             embedded: (tokens, hidden), image features already in place.
             cache: Where keys and values go; the row starts anew.
-            row: Which page of the batch.
+            row: Which page of the batch, (1,) int64 on the device: a captured
+                prompt serves every row.
             every: Logits of every token (for tests), not only the last.
 
         Returns:
@@ -203,7 +204,7 @@ class Decoder:
         layer: Layer,
         x: torch.Tensor,
         positions: torch.Tensor,
-        target: tuple[KVCache, int, int],
+        target: tuple[KVCache, int, torch.Tensor],
     ) -> torch.Tensor:
         cache, index, row = target
         tokens = x.shape[0]

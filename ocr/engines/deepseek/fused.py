@@ -19,8 +19,8 @@ from ocr.engines.deepseek.layers import DenseExperts, DenseLinear, Mlp, Moe, Nor
 if TYPE_CHECKING:
     import torch
 
-_SPLITS = 16
-_BLOCK_SLOTS = 32
+ATTENTION = {"splits": 32, "slots": 64, "warps": 2}
+"""Parts a head's cache is split into, slots a load takes, warps; measured likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Tile:
 
 
 TILES = {
-    "head": Tile(8, 256, 4),
-    "linear": Tile(4, 256, 4),
-    "tall": Tile(4, 1024, 4),
-    "router": Tile(1, 256, 4),
-    "up": Tile(4, 256, 4),
-    "down": Tile(4, 256, 4),
+    "head": Tile(16, 256, 4),
+    "linear": Tile(4, 512, 4),
+    "tall": Tile(1, 1024, 4),
+    "router": Tile(1, 256, 1),
+    "up": Tile(8, 256, 4),
+    "down": Tile(2, 1024, 4),
 }
 """By use, measured on an H200 with `tests/benchmarks/gpu_kernels.py`."""
 
@@ -180,20 +180,36 @@ def fused_step_attention(
     shape = cache.shape
     rows = qkv.shape[0]
     device = qkv.device
-    parts = rows * shape.heads * _SPLITS
+    splits = ATTENTION["splits"]
+    parts = rows * shape.heads * splits
     partial = torch.empty(parts * shape.head_dim, dtype=torch.float32, device=device)
     peaks = torch.empty(parts, dtype=torch.float32, device=device)
     sums = torch.empty(parts, dtype=torch.float32, device=device)
-    kernels.attention_kernel[(rows, shape.heads, _SPLITS)](
+    kernels.attention_kernel[(rows, shape.heads, splits)](
         qkv, cache.keys[layer], cache.values[layer], rotary.cos, rotary.sin,
         cache.prompt_length, cache.generated, partial, peaks, sums,
         shape.head_dim**-0.5, shape.prompt_slots, shape.window,
-        HEADS=shape.heads, HEAD_DIM=shape.head_dim, SPLITS=_SPLITS,
-        BLOCK_SLOTS=_BLOCK_SLOTS, num_warps=4,
+        HEADS=shape.heads, HEAD_DIM=shape.head_dim, SPLITS=splits,
+        BLOCK_SLOTS=ATTENTION["slots"], num_warps=ATTENTION["warps"],
     )  # fmt: skip
     out = torch.empty((rows, shape.heads * shape.head_dim), dtype=qkv.dtype, device=device)
     kernels.combine_kernel[(rows * shape.heads,)](
         partial, peaks, sums, out,
-        HEAD_DIM=shape.head_dim, SPLITS=_SPLITS, num_warps=4,
+        HEAD_DIM=shape.head_dim, SPLITS=splits, num_warps=4,
     )  # fmt: skip
     return out
+
+
+def position_bias(down: torch.Tensor, across: torch.Tensor, out: torch.Tensor) -> None:
+    """Fill `out` with the position bias of SAM's attention, bit for bit what torch adds.
+
+    Args:
+        down: (heads, height, width, height), contiguous.
+        across: (heads, height, width, width), contiguous.
+        out: (heads, area, area), rows possibly further apart than their length.
+    """
+    heads, height, width, _ = down.shape
+    kernels.position_bias_kernel[(heads * height * width,)](
+        down, across, out, out.stride(1),
+        HEIGHT=height, WIDTH=width, BLOCK=1024 if height * width > 256 else 256, num_warps=4,
+    )  # fmt: skip

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_MAX_CAPTURED_PROMPTS = 8
+
+
 class Stop(StrEnum):
     """Why a page's text ended."""
 
@@ -89,9 +92,11 @@ class Generator:
         self.history = torch.zeros((rows, self._capacity), dtype=torch.long, device=device)
         self.length = torch.zeros(rows, dtype=torch.long, device=device)
         self.current = torch.zeros(rows, dtype=torch.long, device=device)
+        self._row = torch.zeros(1, dtype=torch.long, device=device)
         self._use_graph = graph
         self._pool = pool
         self._graph: Any = None
+        self._prompts: dict[int, _CapturedPrompt | None] = {}
 
     def start(self, row: int, ids: torch.Tensor, embedded: torch.Tensor) -> None:
         """Take a page's prompt into a row and choose its first token.
@@ -109,11 +114,31 @@ class Generator:
             raise ValueError(
                 f"a prompt of {tokens} tokens, but {self.cache.shape.prompt_slots} slots"
             )
-        logits = self.decoder.read_prompt(embedded, self.cache, row)
+        self._row.fill_(row)
+        logits = self._read_prompt(embedded)
         self.history[row, :tokens] = ids
         self.length[row] = tokens
         some = slice(row, row + 1)
         self._choose(logits, self.history[some], self.length[some], self.current[some])
+
+    def _read_prompt(self, embedded: torch.Tensor) -> torch.Tensor:
+        """Logits of the prompt's last token; from the second prompt of a length on, captured.
+
+        Pages of one shape have prompts of one length, so a few graphs serve
+        nearly every page, and launching is most of a prompt's time otherwise.
+        """
+        tokens = embedded.shape[0]
+        captured = self._prompts.get(tokens)
+        if captured is not None:
+            return captured(embedded)
+        if not self._use_graph or tokens not in self._prompts:
+            if len(self._prompts) >= _MAX_CAPTURED_PROMPTS:
+                self._prompts.clear()
+            self._prompts[tokens] = None
+            return self.decoder.read_prompt(embedded, self.cache, self._row)
+        captured = _CapturedPrompt(self.decoder, self.cache, self._row, embedded, self._pool)
+        self._prompts[tokens] = captured
+        return captured(embedded)
 
     def _choose(
         self,
@@ -124,7 +149,7 @@ class Generator:
     ) -> None:
         if self._guard is not None:
             logits = self._guard.forbid(logits, history, length)
-        current.copy_(logits.argmax(-1))
+        current.copy_(best_token(logits))
         # A row that has ended runs on until the others are done: it may fill its
         # history, but never write behind it.
         place = length.clamp(max=self._capacity - 1)
@@ -207,6 +232,47 @@ class Generator:
                 return watch.result(stop)
             if count <= 0 and not reader.pending:
                 return watch.result(Stop.TOKENS)
+
+
+def best_token(logits: torch.Tensor) -> torch.Tensor:
+    """Index of the largest logit of each row, (rows, vocabulary) -> (rows,) int64.
+
+    In two rounds where the vocabulary divides: one reduction over a single long
+    row would leave most of a GPU idle.
+    """
+    rows, vocabulary = logits.shape
+    parts = 128
+    if vocabulary % parts:
+        return logits.argmax(-1)
+    values, places = logits.view(rows, parts, -1).max(-1)
+    part = values.argmax(-1, keepdim=True)
+    return (part * (vocabulary // parts) + places.gather(1, part)).squeeze(1)
+
+
+class _CapturedPrompt:
+    """A prompt of one length as a CUDA graph."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        cache: KVCache,
+        row: torch.Tensor,
+        example: torch.Tensor,
+        pool: Any,
+    ) -> None:
+        import torch
+
+        self._input = example.clone()
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, pool=pool):
+            self._output = decoder.read_prompt(self._input, cache, row)
+
+    def __call__(self, embedded: torch.Tensor) -> torch.Tensor:
+        self._input.copy_(embedded)
+        self._graph.replay()
+        # Another graph of the shared pool may overwrite the output.
+        return self._output.clone()
 
 
 class _TokenReader:

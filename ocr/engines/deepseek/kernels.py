@@ -352,3 +352,28 @@ def combine_kernel(
     place = (part * SPLITS + split)[:, None] * HEAD_DIM + lane[None, :]
     acc = tl.sum(weight[:, None] * tl.load(partial_ptr + place), axis=0)
     tl.store(out_ptr + part * HEAD_DIM + lane, (acc / total).to(out_ptr.dtype.element_ty))
+
+
+@triton.jit
+def position_bias_kernel(
+    down_ptr,
+    across_ptr,
+    out_ptr,
+    stride,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Row of a position bias: out[y * WIDTH + x] = down[y] + across[x].
+
+    Grid: (queries,). `down` is (queries, HEIGHT), `across` (queries, WIDTH), `out`
+    (queries, stride). Rounds once, as one addition in the tensors' type does.
+    """
+    query = tl.program_id(0).to(tl.int64)
+    for start in range(0, HEIGHT * WIDTH, BLOCK):
+        key = start + tl.arange(0, BLOCK)
+        inside = key < HEIGHT * WIDTH
+        down = tl.load(down_ptr + query * HEIGHT + key // WIDTH, mask=inside, other=0.0)
+        across = tl.load(across_ptr + query * WIDTH + key % WIDTH, mask=inside, other=0.0)
+        total = down.to(tl.float32) + across.to(tl.float32)
+        tl.store(out_ptr + query * stride + key, total.to(out_ptr.dtype.element_ty), mask=inside)

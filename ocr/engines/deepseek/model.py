@@ -142,8 +142,13 @@ def build_vision(
     left = [name for name, tensor in module.named_buffers() if tensor.is_meta]
     if left or any(tensor.is_meta for tensor in module.parameters()):
         raise RuntimeError(f"vision tensors without values: {left}")
+    add_bias = None
+    if placement.kernels:
+        from ocr.engines.deepseek.fused import position_bias
+
+        add_bias = position_bias
     return VisionEncoder(
-        VisionTower(module),
+        VisionTower(module, add_bias=add_bias),
         (tensors["projector.weight"], tensors["projector.bias"]),
         tensors["separator"],
         tiles_at_once=placement.tiles_at_once,

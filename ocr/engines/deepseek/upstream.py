@@ -10,7 +10,7 @@ Source: transformers 5.24, models/deepseek_ocr2/.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -261,6 +261,9 @@ class Tokenizer:
         return text
 
 
+AddBias = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor"], None]
+
+
 def vision_module(config: Any) -> Any:
     """The vision tower on the meta device: shapes only, no memory."""
     import torch
@@ -296,11 +299,16 @@ class VisionTower:
     Args:
         module: The tower with its weights in place.
         bias_limit_mb: Largest bias held at once, in megabytes.
+        add_bias: Fills (heads, area, area) from the two directions' parts; a
+            kernel may stand in for torch's addition if it rounds alike.
     """
 
-    def __init__(self, module: Any, bias_limit_mb: int = 140) -> None:
+    def __init__(
+        self, module: Any, *, bias_limit_mb: int = 100, add_bias: AddBias | None = None
+    ) -> None:
         self._module = module
         self._bias_limit = bias_limit_mb * 1_000_000
+        self._add_bias = add_bias or _add_bias
         self._grids: dict[int, _Grid] = {}
 
     def prepare(self, size_px: int) -> None:
@@ -385,22 +393,30 @@ class VisionTower:
         qkv = attention.qkv(x).reshape(images, area, 3, heads, -1).permute(2, 0, 3, 1, 4)
         q, k, v = qkv.reshape(3, images * heads, area, -1).unbind(0)
         square = q.reshape(images * heads, height, width, -1)
-        down = torch.einsum("bhwc,hkc->bhwk", square, relative[0])
-        across = torch.einsum("bhwc,wkc->bhwk", square, relative[1])
-        step = max(1, self._bias_limit // (area * area * q.element_size()))
+        down = torch.einsum("bhwc,hkc->bhwk", square, relative[0]).contiguous()
+        across = torch.einsum("bhwc,wkc->bhwk", square, relative[1]).contiguous()
+        # Rows a multiple of 8 apart: SDPA would otherwise copy the bias to make them so.
+        stride = -(-area // 8) * 8
+        step = max(1, self._bias_limit // (area * stride * q.element_size()))
+        bias = q.new_empty(min(step, images * heads), area, stride)[:, :, :area]
         parts = []
         for start in range(0, images * heads, step):
             some = slice(start, start + step)
-            bias = down[some, :, :, :, None] + across[some, :, :, None, :]
-            parts.append(
-                torch.nn.functional.scaled_dot_product_attention(
-                    q[None, some], k[None, some], v[None, some],
-                    attn_mask=bias.reshape(1, -1, area, area),
-                )[0]
-            )  # fmt: skip
+            part = bias[: q[some].shape[0]]
+            self._add_bias(down[some], across[some], part)
+            attend = torch.nn.functional.scaled_dot_product_attention
+            parts.append(attend(q[None, some], k[None, some], v[None, some], attn_mask=part[None])[0])
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
         out = out.view(images, heads, height, width, -1).permute(0, 2, 3, 1, 4)
         return attention.proj(out.reshape(images, height, width, -1))
+
+
+def _add_bias(down: torch.Tensor, across: torch.Tensor, out: torch.Tensor) -> None:
+    import torch
+
+    heads, height, width, _ = down.shape
+    whole = out.unflatten(2, (height, width)).unflatten(1, (height, width))
+    torch.add(down[..., :, None], across[..., None, :], out=whole)
 
 
 def finish_vision(module: Any, config: Any, device: torch.device) -> None:

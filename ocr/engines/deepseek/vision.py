@@ -77,7 +77,12 @@ class VisionEncoder:
 
     def release(self) -> None:
         """Give back the captured graphs and their memory."""
+        import torch
+
         self._captured.clear()
+        if self._graphs:
+            # A pool dies with its last graph.
+            self._pool = torch.cuda.graph_pool_handle()
 
 
 class _Captured:
