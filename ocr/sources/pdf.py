@@ -97,7 +97,7 @@ class PdfSource(Source):
         pixels = self._render(index, dpi)
         scale_px = dpi / 72
         if only_text:
-            visible: list[Word] = words
+            visible = [word for word in words if _is_on_page(word, size)]
         else:
             pictures = list_pictures(self._poppler, index + 1, size)
             share = max((p.share for p in pictures), default=0.0)
@@ -106,8 +106,8 @@ class PdfSource(Source):
                 notes.append(f"text layer not used: {verdict.reason}")
                 return None
             visible = list(verdict.visible)
-        lines = to_lines(visible, scale_px)
         height, width = pixels.shape[:2]
+        lines = to_lines(visible, scale_px, (width, height))
         return PageImage(
             index, (width, height), pixels, dpi, lines=lines, notes=tuple(notes), damage=damage
         )
@@ -147,6 +147,12 @@ class PdfSource(Source):
             raise PageError(
                 "The page is damaged and cannot be drawn. Scan or print it again."
             ) from error
+
+
+def _is_on_page(word: Word, size: PageSize) -> bool:
+    box = word.bbox_pt
+    across, down = (box.left + box.right) / 2, (box.top + box.bottom) / 2
+    return 0 <= across < size.width_pt and 0 <= down < size.height_pt
 
 
 def native_dpi(pictures: list[Picture], wanted_dpi: float) -> float:

@@ -13,6 +13,8 @@ from ocr.sources.poppler.tools import Poppler
 MAX_LAYER_BYTES = 16 * 1024 * 1024
 """A page of 10,000 words makes 1 MB; more than this is no page of text."""
 MAX_WORDS = 50_000
+_MOST_TIME_S = 15.0
+"""A dense page takes 0.1 s; poppler's time grows with the square of the words."""
 _TEXT_HEIGHT = 0.85
 """Poppler's boxes reach from the font's ascent to its descent, which is more than
 the letters themselves."""
@@ -43,6 +45,7 @@ def read_words(poppler: Poppler, page_number: int) -> list[Word]:
         "pdftotext",
         *("-cropbox", "-bbox-layout", "-enc", "UTF-8", "-f", number, "-l", number),
         max_bytes=MAX_LAYER_BYTES,
+        timeout_s=_MOST_TIME_S,
     )
     words = []
     for word in _parse(text):
@@ -63,23 +66,28 @@ def _parse(text: str) -> Iterator[Word]:
             yield Word(content, BBox(left, top, right, bottom))
 
 
-def to_lines(words: list[Word], scale_px: float) -> tuple[Line, ...]:
+def to_lines(words: list[Word], scale_px: float, size_px: tuple[int, int]) -> tuple[Line, ...]:
     """The words as lines in pixels.
 
     Args:
-        words: In points.
+        words: In points, their centres on the page.
         scale_px: Pixels per point.
+        size_px: Width and height of the page; what sticks out is cut off.
     """
-    return tuple(_line(word, scale_px) for word in words)
+    return tuple(_line(word, scale_px, size_px) for word in words)
 
 
-def _line(word: Word, scale_px: float) -> Line:
-    box = word.bbox_pt
-    sides = (box.left, box.top, box.right, box.bottom)
-    scaled = BBox(*(side * scale_px for side in sides))
+def _line(word: Word, scale_px: float, size_px: tuple[int, int]) -> Line:
+    box, (width, height) = word.bbox_pt, size_px
+    shown = BBox(
+        left=max(0.0, box.left * scale_px),
+        top=max(0.0, box.top * scale_px),
+        right=min(float(width), box.right * scale_px),
+        bottom=min(float(height), box.bottom * scale_px),
+    )
     # Text that runs up or down the page has its height across.
-    height_px = (scaled.width if stands_on_end(word) else scaled.height) * _TEXT_HEIGHT
-    return Line(_clean(word.text), scaled, height_px=height_px)
+    height_pt = box.width if stands_on_end(word) else box.height
+    return Line(_clean(word.text), shown, height_px=height_pt * scale_px * _TEXT_HEIGHT)
 
 
 def stands_on_end(word: Word) -> bool:

@@ -39,7 +39,7 @@ _SPARE_OUTPUT_BYTES = 64 * 1024 * 1024
 _CPU_GRACE_S = 5
 """The wall clock should fire first: it leaves a clearer trace than a signal."""
 _PDF2IMAGE_FAILURES = (PDFInfoNotInstalledError, PDFPageCountError, PDFSyntaxError)
-_OUT_OF_MEMORY = ("out of memory", "bad_alloc", "cannot allocate")
+_OUT_OF_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "bitmap->alpha is null")
 
 
 class ToolFailed(Exception):
@@ -99,13 +99,16 @@ class Poppler:
             return []
         return raw.decode("utf-8", "replace").splitlines()
 
-    def text(self, program: str, *arguments: str, max_bytes: int) -> str:
+    def text(
+        self, program: str, *arguments: str, max_bytes: int, timeout_s: float | None = None
+    ) -> str:
         """What a program prints about the PDF.
 
         Args:
             program: `pdfinfo`, `pdftotext` or `pdfimages`.
             arguments: Options; the PDF's path is put behind them.
             max_bytes: How much output is accepted.
+            timeout_s: If less than the limit for rendering is to hold.
 
         Raises:
             ToolFailed: It failed, took too long, or printed more than that.
@@ -113,7 +116,12 @@ class Poppler:
         behind = ["-"] if program == "pdftotext" else []
         target = self._folder / "output"
         with target.open("wb") as output:
-            self._run(program, [*arguments, *self._password(), str(self._path), *behind], output)
+            self._run(
+                program,
+                [*arguments, *self._password(), str(self._path), *behind],
+                output,
+                timeout_s=timeout_s,
+            )
         try:
             if target.stat().st_size > max_bytes:
                 raise ToolFailed(f"{program} printed more than {max_bytes} bytes")
@@ -166,27 +174,39 @@ class Poppler:
                 timeout=self._timeout_s,
                 poppler_path=self._folder,
             )
-            return _pixels(Path(files[0]) if files else None)
+            pixels = _pixels(Path(files[0]) if files else None)
         except PDFPopplerTimeoutError as error:
             raise ToolTimeout("pdftoppm took too long") from error
         except (*_PDF2IMAGE_FAILURES, ToolFailed, OSError, ValueError) as error:
             raise self._failure("pdftoppm", str(error)) from error
         finally:
             (self._folder / "page.ppm").unlink(missing_ok=True)
+        if self._ran_out_of_memory("pdftoppm"):
+            # It went on all the same and wrote a page with holes, or an empty one.
+            raise ToolOutOfMemory("pdftoppm could not draw everything")
+        return pixels
 
     def _password(self) -> list[str]:
         # Poppler's programs take passwords on the command line only, where other
         # local users can see them while the program runs (seconds at most).
         return [] if self.password is None else ["-upw", self.password]
 
-    def _run(self, program: str, arguments: list[str], output: IO[bytes]) -> None:
+    def _run(
+        self,
+        program: str,
+        arguments: list[str],
+        output: IO[bytes],
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
         try:
             done = subprocess.run(
                 [str(self._folder / program), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.DEVNULL,
-                timeout=self._timeout_s,
+                timeout=limit_s,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
@@ -200,10 +220,11 @@ class Poppler:
             raise self._failure(program, f"{program} ended with {done.returncode}")
 
     def _failure(self, program: str, text: str) -> ToolFailed:
+        return ToolOutOfMemory(text) if self._ran_out_of_memory(program) else ToolFailed(text)
+
+    def _ran_out_of_memory(self, program: str) -> bool:
         complaints = "\n".join(self.complaints(program)).lower()
-        if any(word in complaints for word in _OUT_OF_MEMORY):
-            return ToolOutOfMemory(text)
-        return ToolFailed(text)
+        return any(word in complaints for word in _OUT_OF_MEMORY)
 
 
 def _pixels(path: Path | None) -> NDArray[np.uint8]:
