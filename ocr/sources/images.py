@@ -18,6 +18,7 @@ from ocr.engines.base import PageImage
 from ocr.errors import DamagedSource, PageError, SourceTooLarge
 from ocr.options import ReadOptions, TextLayer
 from ocr.sources.base import Source, check_image_size, is_over_size, over_size_words
+from ocr.sources.jpeg_check import jpeg_is_broken
 from ocr.sources.pixels import (
     exif_orientation,
     quiet_pillow,
@@ -81,16 +82,21 @@ class PictureSource(Source):
         with _opened(self._path, self.kind) as image:
             check_image_size(image.size, self._options.limits)
             name = f"The {NAMES[self.kind]} file"
-            damage = decode(image, name) or self._cut_off(name)
+            damage = decode(image, name) or self._silent_damage(image, name)
             return page_image(image, 0, damage=damage)
 
-    def _cut_off(self, name: str) -> str | None:
-        """A JPEG without its end mark can decode without an error."""
+    def _silent_damage(self, image: Image.Image, name: str) -> str | None:
+        """What is wrong with a JPEG that decoded without an error."""
         if self.kind is not SourceKind.JPEG:
             return None
         with self._path.open("rb") as file:
             is_cut = tail_state(file.fileno()) is TailState.CUT
-        return f"{name} is cut off; part of the page is missing. Scan it again." if is_cut else None
+        if is_cut:
+            return f"{name} is cut off; part of the page is missing. Scan it again."
+        components = len(image.getbands())
+        if jpeg_is_broken(self._path, image.size, components, self._options.limits):
+            return f"{name} is damaged; part of the page may be missing. Scan it again."
+        return None
 
     def close(self) -> None:
         """Nothing is held open between pages."""

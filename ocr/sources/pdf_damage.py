@@ -19,6 +19,8 @@ from ocr.sources.pdf_pages import PageSize
 from ocr.sources.poppler.tools import Poppler, ToolFailed
 
 _LIST_BYTES = 1024 * 1024
+MOST_TIME_S = 10.0
+"""A usual page takes 10 ms."""
 _LARGE_SHARE = 0.15
 """A picture that covers less of the page is no scan of it."""
 _BLANK_CONTRAST = 3
@@ -46,7 +48,12 @@ def list_pictures(poppler: Poppler, page_number: int, size: PageSize) -> list[Pi
     """The pictures on a page, stencils and masks left out; empty if poppler fails."""
     number = str(page_number)
     try:
-        text = poppler.text("pdfimages", "-list", "-f", number, "-l", number, max_bytes=_LIST_BYTES)
+        text = poppler.text(
+            "pdfimages",
+            *("-list", "-f", number, "-l", number),
+            max_bytes=_LIST_BYTES,
+            timeout_s=MOST_TIME_S,
+        )
     except ToolFailed:
         return []
     pictures = []
@@ -114,7 +121,7 @@ def _jpeg_breaks_off(poppler: Poppler, page_number: int, large: list[Picture]) -
     if not any(picture.packing == "jpeg" for picture in large):
         return False
     try:
-        files = poppler.extract_jpegs(page_number)
+        files = poppler.extract_jpegs(page_number, MOST_TIME_S)
     except ToolFailed:
         return False
     # Thumbnails and logos on the same page are small; a scan is the largest file.

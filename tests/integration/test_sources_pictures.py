@@ -187,6 +187,24 @@ def test_a_cut_jpeg_shows_what_there_is_and_says_so(tmp_path: Path, scan: Image.
     assert np.abs(top - np.asarray(scan, dtype=np.float32)[:200]).mean() < 6
 
 
+def test_a_jpeg_with_a_broken_spot_says_so(tmp_path: Path, scan: Image.Image) -> None:
+    content = bytearray(jpeg_bytes(scan, quality=90))
+    middle = len(content) // 2
+    content[middle : middle + 4096] = bytes(4096)
+    path = tmp_path / "spot.jpg"
+    path.write_bytes(content)
+    page = only_page(path)
+    assert page.damage is not None
+    assert "may be missing" in page.damage
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_good_jpeg_is_not_suspected(tmp_path: Path, scan: Image.Image, mode: str) -> None:
+    path = tmp_path / "good.jpg"
+    path.write_bytes(jpeg_bytes(scan.convert(mode), progressive=True))
+    assert only_page(path).damage is None
+
+
 def test_a_jpeg_of_nothing_is_damaged_and_not_blank(tmp_path: Path, scan: Image.Image) -> None:
     content = jpeg_bytes(scan, quality=90)
     header = content.index(b"\xff\xda")

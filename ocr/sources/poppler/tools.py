@@ -129,7 +129,7 @@ class Poppler:
         finally:
             target.unlink()
 
-    def extract_jpegs(self, page_number: int) -> list[Path]:
+    def extract_jpegs(self, page_number: int, timeout_s: float) -> list[Path]:
         """The JPEG streams on a page as files, as they stand in the PDF.
 
         Raises:
@@ -144,6 +144,7 @@ class Poppler:
                 "pdfimages",
                 ["-j", "-f", number, "-l", number, *self._password(), str(self._path), root],
                 output,
+                timeout_s=timeout_s,
             )
         return sorted(self._folder.glob("image-*.jpg"))
 
