@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         page_to_dict,
     )
     from ocr.engines.base import Engine, EngineInfo, PageImage, Progress
+    from ocr.engines.deepseek.checkpoint import ModelFiles, inspect_model
     from ocr.engines.registry import EngineChoice, choose_engine, load_engine
     from ocr.errors import (
         DamagedSource,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ocr.sources import Source, open_source
     from ocr.sources.sniffing import SourceKind, sniff
     from ocr.sources.tails import TailState, tail_state
+    from ocr.visualization import write_layout_pdf
 
 __all__ = [
     "BBox",
@@ -61,6 +63,7 @@ __all__ = [
     "Limits",
     "Line",
     "MarkdownOptions",
+    "ModelFiles",
     "OcrError",
     "Page",
     "PageError",
@@ -81,6 +84,7 @@ __all__ = [
     "TextOrigin",
     "UnsupportedSource",
     "choose_engine",
+    "inspect_model",
     "load_engine",
     "open_source",
     "page_from_dict",
@@ -89,12 +93,14 @@ __all__ = [
     "render_markdown",
     "sniff",
     "tail_state",
+    "write_layout_pdf",
 ]
 
 _HOMES = {
     "ocr.document": "BBox Block BlockKind Cell Line Page PageStatus Table TextOrigin"
     " page_from_dict page_to_dict",
     "ocr.engines.base": "Engine EngineInfo PageImage Progress",
+    "ocr.engines.deepseek.checkpoint": "ModelFiles inspect_model",
     "ocr.engines.registry": "EngineChoice choose_engine load_engine",
     "ocr.errors": "DamagedSource EngineError EngineOutOfMemory EngineUnavailable OcrError"
     " PageError PasswordRequired SourceError SourceTooLarge UnsupportedSource",
@@ -104,6 +110,7 @@ _HOMES = {
     "ocr.sources": "Source open_source",
     "ocr.sources.sniffing": "SourceKind sniff",
     "ocr.sources.tails": "TailState tail_state",
+    "ocr.visualization": "write_layout_pdf",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -66,6 +66,12 @@ def best(kind: str, tiles: list[Tile], work: Callable[[int], object], megabytes:
     )
 
 
+def products(tiles: list[Tile], layers: list[FusedLinear], x: Any, norm: Norm) -> None:
+    """Print the tiles of a plain product with its norm."""
+    megabytes = layers[0].weight.numel() * 2e-6
+    best("linear", tiles, lambda i: layers[i].normed(x, norm), megabytes)
+
+
 def attention(qkv: Any) -> None:
     """Print the splits of attention over a page's prompt and a full window."""
     shape = CacheShape(SETS, 1, 10, 128, 1152, 512)
@@ -77,7 +83,7 @@ def attention(qkv: Any) -> None:
     results = []
     for splits, slots, warps in itertools.product((16, 32, 64), (16, 32, 64), (2, 4, 8)):
         fused.ATTENTION.update(splits=splits, slots=slots, warps=warps)
-        work = lambda i: fused.fused_step_attention(qkv, i, cache, rotary)  # noqa: E731, B023  # used at once
+        work = lambda i: fused.fused_step_attention(qkv, i, cache, rotary)  # noqa: E731  # used at once
         results.append((graph_us(work), splits, slots, warps))
     results.sort()
     shown = "  ".join(f"{us:.1f} {a}/{b}/{c}" for us, a, b, c in results[:6])
@@ -91,13 +97,11 @@ def main() -> None:
     shapes = {"qkv": (3 * HIDDEN, HIDDEN), "out": (HIDDEN, HIDDEN)}
     wide = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4, 8), (256, 512), (4, 8))]
     for name, (outputs, inputs) in shapes.items():
-        layers = [FusedLinear(rand(outputs, inputs)) for _ in range(SETS)]
         print(name, end=" ")
-        best("linear", wide, lambda i: layers[i].normed(x, norm), outputs * inputs * 2e-6)
+        products(wide, [FusedLinear(rand(outputs, inputs)) for _ in range(SETS)], x, norm)
     heads = [FusedLinear(rand(129_280, HIDDEN)) for _ in range(2)]
     big = [Tile(r, c, w) for r, c, w in itertools.product((4, 8, 16), (256,), (4, 8))]
     best("head", big, lambda i: heads[i % 2].normed(x, norm), 331.0)
-    del heads
     tall = [FusedLinear(rand(HIDDEN, 6848)) for _ in range(SETS)]
     y = rand(1, 6848)
     long = [Tile(r, c, w) for r, c, w in itertools.product((1, 2, 4), (1024,), (4, 8))]

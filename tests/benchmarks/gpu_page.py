@@ -244,7 +244,7 @@ def stock(checked: Checked, args: argparse.Namespace, mine: Any) -> dict[str, An
     encoder.rotary_emb = type(encoder.rotary_emb)(
         checked.config.vision_config.encoder_config
     ).cuda()
-    ids, embedded, logits, page = mine
+    _, embedded, logits, page = mine
     torch.cuda.reset_peak_memory_stats()
     from ocr.engines.deepseek.preprocess import normalise
 

@@ -143,3 +143,44 @@ def _entries(file: Path, header: dict[str, Any]) -> tuple[list[TensorEntry], int
         end = max(end, stop)
         entries.append(TensorEntry(key, file, tuple(value["shape"]), value["dtype"]))
     return entries, end
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What a model folder holds, for `scanmd model list` and `verify`."""
+
+    folder: Path
+    files: int
+    tensors: int
+    bytes: int
+
+
+def inspect_model(folder: Path) -> ModelFiles:
+    """The folder's files, every header read and every length checked.
+
+    Whether the tensors are those of the model is checked when the engine loads
+    them; here neither torch nor a GPU is needed.
+
+    Raises:
+        EngineUnavailable: Something is missing, cut off, or of another model.
+    """
+    checkpoint = open_checkpoint(folder)
+    for name in ("config.json", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise EngineUnavailable(
+                f"{folder} lacks {name}: fetch the model again with `scanmd model fetch`."
+            )
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise EngineUnavailable(f"{folder / 'config.json'} cannot be read: {error}.") from error
+    known = isinstance(config, dict) and (
+        config.get("model_type") == "deepseek_ocr2" or "language_config" in config
+    )
+    if not known:
+        raise EngineUnavailable(
+            f"{folder} does not hold DeepSeek-OCR-2, by its config.json: "
+            "fetch the right model with `scanmd model fetch`."
+        )
+    files = {entry.file for entry in checkpoint.tensors.values()}
+    return ModelFiles(folder, len(files), len(checkpoint.tensors), checkpoint.bytes)

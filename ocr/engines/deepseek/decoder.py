@@ -147,7 +147,7 @@ class Decoder:
         head: Linear from hidden to vocabulary.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts of a decoder, by keyword
         self,
         sizes: TextSizes,
         *,

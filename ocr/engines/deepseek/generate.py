@@ -6,6 +6,9 @@ time, and looks at the tokens of the chunk before while the next one runs, so it
 never makes the device wait.
 """
 
+# Objects of torch and transformers, which have no types here.
+# ruff: noqa: ANN401
+
 from __future__ import annotations
 
 import time
@@ -67,7 +70,7 @@ class Generator:
         clock: Seconds, monotonic.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what may vary, by keyword
         self,
         decoder: Decoder,
         shape: CacheShape,

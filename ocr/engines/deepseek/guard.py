@@ -95,9 +95,7 @@ class LoopDetector:
         places = self._places.setdefault(token, deque())
         while places and self._count - places[0] > self._longest:
             places.popleft()
-        runs = {
-            self._count - place: self._runs.get(self._count - place, 0) + 1 for place in places
-        }
+        runs = {self._count - place: self._runs.get(self._count - place, 0) + 1 for place in places}
         places.append(self._count)
         self._count += 1
         self._runs = runs

@@ -6,8 +6,10 @@ expert choice, rotary positions, cache writes) is done by every program for
 itself, because repeating that costs less than another launch.
 """
 
-# ruff: noqa: PLR0913, ANN001, ANN201, ANN202, D417  # a kernel takes pointers and sizes one by one; pointers have no type
-# mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call"  # triton.jit is untyped
+# A kernel takes pointers and sizes one by one, and pointers have no type to state.
+# ruff: noqa: PLR0913, PLR0915, PLR0917, ANN001, ANN201, ANN202
+# triton.jit has no types.
+# mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def linear_kernel(
     BLOCK_OUT: tl.constexpr,
     BLOCK_IN: tl.constexpr,
 ):
-    """out = W norm(x) (+ residual) for one token, BLOCK_OUT rows of W a program.
+    """Compute out = W norm(x) (+ residual) for one token, BLOCK_OUT rows of W a program.
 
     The norm's scale is common to the whole row, so it is applied to the sum:
     the weights can then be loaded before it is known.
@@ -71,7 +73,7 @@ def gated_kernel(
     BLOCK_OUT: tl.constexpr,
     BLOCK_IN: tl.constexpr,
 ):
-    """out = silu(gate) * up of norm(x), for a dense gate-over-up matrix (2 * inner, INPUTS)."""
+    """Compute out = silu(gate) * up of norm(x), for a dense gate-over-up matrix (2 * inner, INPUTS)."""
     rows = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
     value = _gated(
         x_ptr, norm_ptr, weight_ptr, weight_ptr + inner.to(tl.int64) * INPUTS, rows, rows < inner,

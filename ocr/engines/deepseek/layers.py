@@ -22,7 +22,7 @@ class Norm:
         self.eps = eps
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """x / rms(x) * weight, same shape and dtype as x."""
+        """Gives x / rms(x) * weight, same shape and dtype as x."""
         import torch
 
         wide = x.float()
@@ -40,7 +40,7 @@ class Linear(Protocol):
         """self(norm(x))."""
 
     def added(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-        """residual + self(x)."""
+        """Gives residual + self(x)."""
 
 
 class Experts(Protocol):
@@ -63,7 +63,7 @@ class FeedForward(Protocol):
     """The second half of a decoder layer."""
 
     def __call__(self, x: torch.Tensor, norm: Norm) -> torch.Tensor:
-        """x + block(norm(x)), (tokens, hidden)."""
+        """Gives x + block(norm(x)), (tokens, hidden)."""
 
 
 class DenseLinear:
@@ -122,9 +122,7 @@ class DenseExperts:
         # an index_add with atomics would not.
         return unsorted.view(x.shape[0], top_k, -1).sum(dim=1).to(x.dtype)
 
-    def _grouped(
-        self, x: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor
-    ) -> torch.Tensor:
+    def _grouped(self, x: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         import torch
 
         if self.grouped:

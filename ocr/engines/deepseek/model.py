@@ -215,13 +215,9 @@ def _mlp(gate_up: torch.Tensor, down: torch.Tensor, placement: Placement) -> Fee
     return Mlp(DenseLinear(gate_up), DenseLinear(down))
 
 
-def _moe(
-    sizes: TextSizes, get: Callable[[str], torch.Tensor], placement: Placement
-) -> FeedForward:
+def _moe(sizes: TextSizes, get: Callable[[str], torch.Tensor], placement: Placement) -> FeedForward:
     router = Router(get("router"), top_k=sizes.top_k, scaling=sizes.routed_scaling)
-    experts = DenseExperts(
-        get("experts.gate_up"), get("experts.down"), grouped=placement.grouped
-    )
+    experts = DenseExperts(get("experts.gate_up"), get("experts.down"), grouped=placement.grouped)
     shared_up, shared_down = DenseLinear(get("shared.gate_up")), DenseLinear(get("shared.down"))
     moe = Moe(router, experts, Mlp(shared_up, shared_down))
     if placement.kernels:

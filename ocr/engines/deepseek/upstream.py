@@ -7,6 +7,9 @@ their private signatures.
 Source: transformers 5.24, models/deepseek_ocr2/.
 """
 
+# Objects of torch and transformers, which have no types here.
+# ruff: noqa: ANN401
+
 from __future__ import annotations
 
 import json
@@ -160,9 +163,8 @@ def text_sizes(config: Any) -> TextSizes:
         "attention bias": bool(text.attention_bias),
         "feed-forward bias": bool(text.mlp_bias),
         "scaled rotary positions": rope.get("rope_type", "default") != "default",
-        "dense layers after expert layers": kinds != ["dense"] * dense + ["sparse"] * (
-            len(kinds) - dense
-        ),
+        "dense layers after expert layers": kinds
+        != ["dense"] * dense + ["sparse"] * (len(kinds) - dense),
         "tied embeddings": bool(config.tie_word_embeddings),
         f"activation {text.hidden_act}": text.hidden_act != "silu",
     }
@@ -405,7 +407,9 @@ class VisionTower:
             part = bias[: q[some].shape[0]]
             self._add_bias(down[some], across[some], part)
             attend = torch.nn.functional.scaled_dot_product_attention
-            parts.append(attend(q[None, some], k[None, some], v[None, some], attn_mask=part[None])[0])
+            parts.append(
+                attend(q[None, some], k[None, some], v[None, some], attn_mask=part[None])[0]
+            )
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
         out = out.view(images, heads, height, width, -1).permute(0, 2, 3, 1, 4)
         return attention.proj(out.reshape(images, height, width, -1))
@@ -414,7 +418,7 @@ class VisionTower:
 def _add_bias(down: torch.Tensor, across: torch.Tensor, out: torch.Tensor) -> None:
     import torch
 
-    heads, height, width, _ = down.shape
+    _, height, width, _ = down.shape
     whole = out.unflatten(2, (height, width)).unflatten(1, (height, width))
     torch.add(down[..., :, None], across[..., None, :], out=whole)
 
@@ -425,5 +429,3 @@ def finish_vision(module: Any, config: Any, device: torch.device) -> None:
     encoder.rotary_emb = type(encoder.rotary_emb)(config=config.vision_config.encoder_config).to(
         device
     )
-
-

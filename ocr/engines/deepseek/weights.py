@@ -6,6 +6,9 @@ headers first; then tensors are streamed one by one, so the peak is the weights
 themselves plus one tensor.
 """
 
+# Objects of torch and transformers, which have no types here.
+# ruff: noqa: ANN401
+
 from __future__ import annotations
 
 import re
@@ -103,9 +106,7 @@ def _same(name: str, key: str, shape: tuple[int, ...], *, fp32: bool = False) ->
 
 
 def _stacked(name: str, keys: list[str], rows: int, columns: int) -> Target:
-    parts = tuple(
-        Part(key, (rows, columns), row=rows * place) for place, key in enumerate(keys)
-    )
+    parts = tuple(Part(key, (rows, columns), row=rows * place) for place, key in enumerate(keys))
     return Target(name, (rows * len(keys), columns), parts)
 
 
