@@ -18,6 +18,7 @@ from ocr.sources.poppler.tools import Poppler, ToolFailed, ToolOutOfMemory, Tool
 from ocr.sources.sniffing import SourceKind
 from ocr.sources.text_layer import Word, read_words, to_lines
 from ocr.sources.text_quality import judge
+from ocr.sources.text_style import with_style
 
 _MOST_RENDERED_MPX = 64.0
 """An A0 sheet at 200 dpi; poppler needs four times as many bytes, and no engine
@@ -107,6 +108,7 @@ class PdfSource(Source):
                 return None
             visible = list(verdict.visible)
         height, width = pixels.shape[:2]
+        visible = with_style(visible, self._poppler, index + 1, size)
         lines = to_lines(visible, scale_px, (width, height))
         return PageImage(
             index, (width, height), pixels, dpi, lines=lines, notes=tuple(notes), damage=damage

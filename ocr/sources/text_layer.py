@@ -32,6 +32,8 @@ class Word:
 
     text: str
     bbox_pt: BBox
+    bold: bool | None = None
+    font: str | None = None
 
 
 def read_words(poppler: Poppler, page_number: int) -> list[Word]:
@@ -87,7 +89,13 @@ def _line(word: Word, scale_px: float, size_px: tuple[int, int]) -> Line:
     )
     # Text that runs up or down the page has its height across.
     height_pt = box.width if stands_on_end(word) else box.height
-    return Line(_clean(word.text), shown, height_px=height_pt * scale_px * _TEXT_HEIGHT)
+    return Line(
+        _clean(word.text),
+        shown,
+        height_px=height_pt * scale_px * _TEXT_HEIGHT,
+        bold=word.bold,
+        font=word.font,
+    )
 
 
 def stands_on_end(word: Word) -> bool:

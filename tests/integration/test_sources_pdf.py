@@ -13,6 +13,7 @@ import numpy as np
 import pikepdf
 import pytest
 from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
 
 from ocr.engines.base import PageImage
 from ocr.errors import (
@@ -593,6 +594,25 @@ def test_real_text_of_many_kinds_is_believed(tmp_path: Path, lines: list[str]) -
     page = read(write_text_pdf(tmp_path / "a.pdf", [lines]))
     assert page.notes == ()
     assert words_of(page).split() == " ".join(lines).split()
+
+
+def test_bold_words_and_typefaces_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    canvas = Canvas(str(path), pagesize=(595, 842))
+    canvas.setFont("Times-Bold", 16)
+    canvas.drawString(65, 770, "Conditions of sale")
+    canvas.setFont("Helvetica", 11)
+    canvas.drawString(65, 740, "Payment is due ")
+    canvas.setFont("Helvetica-Bold", 11)
+    canvas.drawString(65 + canvas.stringWidth("Payment is due ", "Helvetica", 11), 740, "at once")
+    canvas.save()
+    page = read(path)
+    assert {line.text: line.bold for line in page.lines or ()} == {
+        **dict.fromkeys(("Conditions", "of", "sale"), True),
+        **dict.fromkeys(("Payment", "is", "due"), False),
+        **dict.fromkeys(("at", "once"), True),
+    }
+    assert {line.font for line in page.lines or ()} == {"Times", "Helvetica"}
 
 
 def test_markup_in_text_stays_text(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from ocr.errors import EngineUnavailable
 from ocr.options import Limits
 
 _SCRIPT = Path(__file__).with_name("limited.sh")
-_PROGRAMS = ("pdfinfo", "pdftoppm", "pdftotext", "pdfimages")
+_PROGRAMS = ("pdfinfo", "pdftoppm", "pdftotext", "pdftohtml", "pdfimages")
 _NOT_STARTED = {125, 126, 127}
 """What the script, or the shell, answers when it does not get as far as the program."""
 _MAX_COMPLAINTS_BYTES = 64 * 1024
@@ -105,7 +105,7 @@ class Poppler:
         """What a program prints about the PDF.
 
         Args:
-            program: `pdfinfo`, `pdftotext` or `pdfimages`.
+            program: `pdfinfo`, `pdftotext`, `pdftohtml` or `pdfimages`.
             arguments: Options; the PDF's path is put behind them.
             max_bytes: How much output is accepted.
             timeout_s: If less than the limit for rendering is to hold.
@@ -204,6 +204,7 @@ class Poppler:
         try:
             done = subprocess.run(
                 [str(self._folder / program), *arguments],
+                cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.DEVNULL,
