@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ocr.engines.deepseek.cache import KVCache
 from ocr.engines.deepseek.layers import FeedForward, Linear, Norm
@@ -240,5 +240,4 @@ class Decoder:
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
         """Hidden states (tokens, hidden) -> logits fp32 (tokens, vocabulary)."""
-        wide: Any = self.head.normed(x, self.norm).float()
-        return wide  # type: ignore[no-any-return]  # torch is untyped to mypy here
+        return self.head.normed(x, self.norm).float()

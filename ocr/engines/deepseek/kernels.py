@@ -73,7 +73,7 @@ def gated_kernel(
     BLOCK_OUT: tl.constexpr,
     BLOCK_IN: tl.constexpr,
 ):
-    """Compute out = silu(gate) * up of norm(x), for a dense gate-over-up matrix (2 * inner, INPUTS)."""
+    """Compute silu(gate) * up of norm(x), for a dense gate-over-up matrix (2 * inner, INPUTS)."""
     rows = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
     value = _gated(
         x_ptr, norm_ptr, weight_ptr, weight_ptr + inner.to(tl.int64) * INPUTS, rows, rows < inner,

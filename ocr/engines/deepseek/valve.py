@@ -142,5 +142,5 @@ def _scale(upright: NDArray[np.uint8], tiles: int) -> float:
     height, width = upright.shape[:2]
     grid = tile_grid(width, height, tiles) if tiles else None
     if grid is None:
-        return min(1.0, VIEW_PX / max(width, height))
-    return min(grid[0] * TILE_PX / width, grid[1] * TILE_PX / height)
+        return min(1.0, VIEW_PX / float(max(width, height)))
+    return min(grid[0] * TILE_PX / float(width), grid[1] * TILE_PX / float(height))

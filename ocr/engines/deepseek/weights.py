@@ -173,8 +173,8 @@ def check(checkpoint: Checkpoint, targets: list[Target]) -> dict[str, TensorEntr
         EngineUnavailable: A tensor is missing, left over, of another shape or type.
     """
     found: dict[str, TensorEntry] = {}
-    for key, entry in checkpoint.tensors.items():
-        found[native_key(key)] = entry
+    for original, tensor in checkpoint.tensors.items():
+        found[native_key(original)] = tensor
     wanted = {part.key: part for target in targets for part in target.parts}
     where = checkpoint.folder
     for key, part in wanted.items():
