@@ -6,7 +6,7 @@ import io
 import zipfile
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -99,12 +99,14 @@ def test_what_cannot_be_read_gets_a_name(head: bytes, words: str) -> None:
     assert words in describe(head)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=2048))
 def test_no_bytes_make_it_stumble(head: bytes) -> None:
     assert sniff(head) is None or isinstance(sniff(head), SourceKind)
     assert describe(head).isprintable()
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([b"\0\0\0\x18ftyp", b"PK\x03\x04", b"BM", b"RIFF", b"\xff\xfe", b"<?xml"]),
     st.binary(max_size=600),

@@ -199,7 +199,7 @@ def test_thumbnails_and_masks_are_not_pages(tmp_path: Path) -> None:
     assert (directories[0].width_px, directories[0].height_px) == (64, 48)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(sorted(CONTENTS)),
     st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=8)), max_size=6),
@@ -212,13 +212,13 @@ def test_no_damage_makes_it_stumble(name: str, damage: list[tuple[float, bytes]]
     _state_of(bytes(content))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from([b"II*\0", b"MM\0*", b"II+\0\x08\0\0\0", b"MM\0+"]), st.binary(max_size=300))
 def test_no_tiff_structure_makes_it_stumble(magic: bytes, rest: bytes) -> None:
     assert _state_of(magic + rest) in {CUT, UNKNOWN}
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(
         [
