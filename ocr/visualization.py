@@ -100,7 +100,7 @@ def _background(page: Page, source: Source) -> tuple[Image.Image, float]:
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     try:
         pixels = source.page(page.page_index).pixels
-    except PageError:
+    except (PageError, IndexError):
         pixels = None
     if pixels is None:
         return Image.new("RGB", size, "white"), scale

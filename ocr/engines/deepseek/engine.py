@@ -16,6 +16,7 @@ from ocr.errors import EngineError, EngineOutOfMemory, EngineUnavailable
 from ocr.options import ReadOptions
 
 if TYPE_CHECKING:
+    from ocr.engines.deepseek.model import Checked
     from ocr.engines.deepseek.reading import PageReader, Rung
     from ocr.engines.deepseek.valve import Prepared, Valve
 
@@ -89,6 +90,36 @@ class DeepseekEngine:
         """
         if self._loaded is not None:
             return
+        checked, plan = self._checked_plan()
+        from ocr.engines.deepseek.device import placement
+        from ocr.engines.deepseek.model import load_model
+        from ocr.engines.deepseek.reading import PageReader
+        from ocr.engines.deepseek.valve import Valve
+
+        try:
+            model = load_model(checked, placement(plan, self._device), progress)
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+            _give_back()
+            raise EngineUnavailable(
+                f"{plan.device} ran out of memory while the model was loaded: something else "
+                "took it meanwhile. Free memory on the device or use the engine rapid."
+            ) from error
+        reader = PageReader(model, plan, prompt=GROUNDED, seconds=self._page_seconds)
+        self._loaded = _Loaded(plan, reader, Valve())
+
+    def plan(self) -> Plan:
+        """How pages would be read here, without loading anything (for `doctor`).
+
+        Raises:
+            EngineUnavailable: The checkpoint, the packages or the device will not do.
+        """
+        if self._loaded is not None:
+            return self._loaded.plan
+        return self._checked_plan()[1]
+
+    def _checked_plan(self) -> tuple[Checked, Plan]:
         from ocr.engines.deepseek import upstream
 
         if self._model_dir is None:
@@ -97,27 +128,12 @@ class DeepseekEngine:
                 "fetch the model with `scanmd model fetch`."
             )
         upstream.require()
-        from ocr.engines.deepseek.device import device_facts, placement
-        from ocr.engines.deepseek.model import check_model, load_model
-        from ocr.engines.deepseek.reading import PageReader
-        from ocr.engines.deepseek.valve import Valve
+        from ocr.engines.deepseek.device import device_facts
+        from ocr.engines.deepseek.model import check_model
 
         checked = check_model(self._model_dir)
-        facts = device_facts(self._device)
-        weights_gb = checked.bytes / 1e9
-        plan = make_plan(facts, checked.sizes, replace(self._wishes, weights_gb=weights_gb))
-        try:
-            model = load_model(checked, placement(plan, self._device), progress)
-        except Exception as error:
-            if not _is_out_of_memory(error):
-                raise
-            _give_back()
-            raise EngineUnavailable(
-                f"{facts.name} ran out of memory while the model was loaded: something else "
-                "took it meanwhile. Free memory on the device or use the engine rapid."
-            ) from error
-        reader = PageReader(model, plan, prompt=GROUNDED, seconds=self._page_seconds)
-        self._loaded = _Loaded(plan, reader, Valve())
+        wishes = replace(self._wishes, weights_gb=checked.bytes / 1e9)
+        return checked, make_plan(device_facts(self._device), checked.sizes, wishes)
 
     def unload(self) -> None:
         """Drop the model, cache and graphs, and give the memory back to the device."""
