@@ -27,6 +27,7 @@ from ocr.engines.deepseek.generate import Bounds, Generator
 from ocr.engines.deepseek.guard import NGramGuard
 from ocr.engines.deepseek.model import Checked, Model, Placement, check_model, load_model
 from ocr.engines.deepseek.preprocess import cut
+from ocr.engines.deepseek.valve import Valve
 from tests.gpu import models
 
 A4_PX = (2339, 1654)
@@ -127,6 +128,10 @@ def measure_engine(model: Model, args: argparse.Namespace) -> tuple[dict[str, An
     engine = EngineUnderTest(model, args.window)
     page = cut(page_pixels())
     result["cut_ms"] = round(timed(lambda: cut(page_pixels())) - timed(page_pixels), 1)
+    scan = page_pixels()
+    turn = np.array([1, 0, 0, 0], np.float32)
+    valve = Valve(lambda _: turn)
+    result["valve_ms"] = round(timed(lambda: valve.prepare(scan, correct=True), 2), 1)
     engine.read(page, 64)
     result["vision_ms"] = round(timed(lambda: model.vision.features(page)), 2)
     ids, embedded = engine.prompt(page)

@@ -65,6 +65,8 @@ class Generator:
         guard: Forbids repeated n-grams; None for tests against plain decoding.
         capacity: Tokens (prompt and text) a row's history holds.
         graph: Capture the step as a CUDA graph.
+        graph_prompts: Capture prompts too; not where the experts of a prompt are
+            looped over on the host.
         pool: Memory pool shared with other graphs.
         chunk: Steps between two looks of the host at the tokens.
         clock: Seconds, monotonic.
@@ -78,6 +80,7 @@ class Generator:
         guard: NGramGuard | None = None,
         capacity: int | None = None,
         graph: bool = False,
+        graph_prompts: bool = True,
         pool: Any = None,
         chunk: int = 16,
         clock: Callable[[], float] = time.monotonic,
@@ -97,6 +100,7 @@ class Generator:
         self.current = torch.zeros(rows, dtype=torch.long, device=device)
         self._row = torch.zeros(1, dtype=torch.long, device=device)
         self._use_graph = graph
+        self._graph_prompts = graph and graph_prompts
         self._pool = pool
         self._graph: Any = None
         self._prompts: dict[int, _CapturedPrompt | None] = {}
@@ -134,7 +138,7 @@ class Generator:
         captured = self._prompts.get(tokens)
         if captured is not None:
             return captured(embedded)
-        if not self._use_graph or tokens not in self._prompts:
+        if not self._graph_prompts or tokens not in self._prompts:
             if len(self._prompts) >= _MAX_CAPTURED_PROMPTS:
                 self._prompts.clear()
             self._prompts[tokens] = None

@@ -28,6 +28,7 @@ _INLINE_DOLLAR = re.compile(r"(?<![\\$\w])\$(?=\S)([^$\n]{1,300}?)(?<=\S)\$(?![$
 _TABLE = re.compile(r"<table\b.*?(?:</table\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"(\s*)([-*+•·▪–]|\(?\d{1,4}[.)]|\(?[A-Za-z][.)])\s+(.*)")
+_LETTERED = re.compile(r"\s*\(?[A-Za-z][.)]\s")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _EMPHASIS = re.compile(r"(\*\*\*|\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1")
 _STAR = re.compile(r"(?<![\w*\\])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w*])")
@@ -229,8 +230,12 @@ def _lines(kind: BlockKind, text: str) -> Iterator[Block]:
         kind = BlockKind.PARAGRAPH
     for paragraph in re.split(r"\n[ \t]*\n", _BREAK.sub("\n", text)):
         gathered: list[str] = []
-        for line in paragraph.split("\n"):
-            own = _own_block(kind, line)
+        lines = paragraph.split("\n")
+        lettered = sum(bool(_LETTERED.match(line)) for line in lines) > 1
+        for line in lines:
+            # "J. Doe" begins like an item, but only several letters make a list.
+            initial = _LETTERED.match(line) and not lettered
+            own = None if initial else _own_block(kind, line)
             if own is None:
                 gathered.append(line)
                 continue

@@ -140,6 +140,8 @@ class PageReader:
         return ids, embedded
 
     def _make_generator(self, window: int) -> Generator:
+        import torch
+
         sizes = self._model.sizes
         words = len(self._model.tokenizer.prompt(self._prompt, 0))
         slots = max(PROMPT_SLOTS, words + _most_image_tokens())
@@ -149,6 +151,8 @@ class PageReader:
             shape,
             guard=NGramGuard(exempt=self._model.tokenizer.ids(_CELL_TAGS)),
             graph=self._plan.graphs,
+            graph_prompts=self._plan.experts == "grouped_mm",
+            pool=torch.cuda.graph_pool_handle() if self._plan.graphs else None,
         )
 
 

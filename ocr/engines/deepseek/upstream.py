@@ -13,6 +13,7 @@ Source: transformers 5.24, models/deepseek_ocr2/.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +67,13 @@ _TEXT_KEYS = (
 def require() -> None:
     """Fail with a sentence unless torch and the pinned transformers are there.
 
+    Also tells the hub's library to stay offline, before it is imported.
+
     Raises:
         EngineUnavailable: A package is missing or has another version.
     """
+    # Whatever a library would look up on the hub, documents stay on this machine.
+    os.environ["HF_HUB_OFFLINE"] = "1"
     try:
         import torch  # noqa: F401  # only asked whether it loads
         import transformers

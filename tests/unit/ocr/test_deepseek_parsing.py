@@ -45,6 +45,13 @@ def test_a_list_keeps_its_items_markers_and_order_of_height():
     assert items[0].bbox.bottom <= items[1].bbox.top + 0.01
 
 
+def test_an_initial_is_no_list_item():
+    block = one(region("text", "[[0,0,9,9]]", "J. Doe wrote this letter."))
+    assert (block.kind, block.text) == (BlockKind.PARAGRAPH, "J. Doe wrote this letter.")
+    items = parse(region("text", "[[0,0,9,9]]", "a) one\nb) two"), SIZE)
+    assert [item.marker for item in items] == ["a)", "b)"]
+
+
 def test_short_lines_keep_their_breaks():
     block = one(region("text", "[[0,0,9,9]]", "Jane Doe\n1 Main Street\nSpringfield"))
     assert block.kind is BlockKind.CODE
@@ -132,11 +139,11 @@ def test_malformed_output_loses_marks_but_no_words(raw):
         assert 0 <= block.bbox.top <= block.bbox.bottom <= SIZE[1]
 
 
-PIECES = st.sampled_from(
-    ["<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>", "[[", "]]", "1,2,3,4", "text", "image", "table"]
-    + ["<table>", "</table>", "<tr>", "<td rowspan=9999>", "<td colspan=3>", "</td>", "\n", "- x"]
-    + ["# h", "$$", r"\[", r"\]", r"\(", r"\)", "**", "```", "\x00", "é", "<", "&#x110000;", "1) "]
-)
+MARKS = ["<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>", "[[", "]]", "1,2,3,4"]
+LABELS = ["text", "image", "table", "title", "equation"]
+HTML = ["<table>", "</table>", "<tr>", "<td rowspan=9999>", "<td colspan=3>", "</td>", "&#x110000;"]
+SIGNS = ["\n", "- x", "# h", "1) ", "$$", r"\[", r"\]", r"\(", r"\)", "**", "```", "\x00", "<"]
+PIECES = st.sampled_from([*MARKS, *LABELS, *HTML, *SIGNS])
 
 
 @settings(max_examples=300, deadline=None)
