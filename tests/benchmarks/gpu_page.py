@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,16 @@ import numpy as np
 import torch
 
 from ocr.engines.deepseek.cache import CacheShape
+from ocr.engines.deepseek.device import device_facts, placement
 from ocr.engines.deepseek.generate import Bounds, Generator
 from ocr.engines.deepseek.guard import NGramGuard
-from ocr.engines.deepseek.model import Checked, Model, Placement, check_model, load_model
+from ocr.engines.deepseek.model import Checked, Model, check_model, load_model
+from ocr.engines.deepseek.plan import Wishes, make_plan
 from ocr.engines.deepseek.preprocess import cut
 from ocr.engines.deepseek.valve import Valve
 from tests.gpu import models
 
 A4_PX = (2339, 1654)
-GPU = Placement(device="cuda", dtype="bfloat16", grouped=True, kernels=True, graphs=True)
 
 
 def page_pixels(seed: int = 0) -> Any:
@@ -255,11 +257,13 @@ def stock(checked: Checked, args: argparse.Namespace, mine: Any) -> dict[str, An
 
     tiles = normalise(torch.as_tensor(page.tiles).cuda(), torch.bfloat16)
     view = normalise(torch.as_tensor(page.view[None]).cuda(), torch.bfloat16)
-    one_by_one = [
-        model.get_image_features(view, tiles[index : index + 1], [1]).pooler_output[0]
-        for index in range(len(tiles))
+    step = args.tiles
+    grouped = [
+        model.get_image_features(view, some, [len(some)]).pooler_output[0]
+        for some in tiles.split(step)
     ]
-    features = torch.cat([*(part[:144] for part in one_by_one), one_by_one[0][144:]])
+    parts = [part[: -(256 + 1)] for part in grouped]
+    features = torch.cat([*parts, grouped[0][-(256 + 1) :]])
     reference = model(inputs_embeds=embedded[None]).logits[0].float()
     spread = reference.norm()
     call = {
@@ -300,6 +304,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=1000)
     parser.add_argument("--stock-tokens", type=int, default=200)
     parser.add_argument("--window", type=int, default=512)
+    parser.add_argument("--tiles", type=int, help="tiles at once; default: the plan's")
     parser.add_argument("--rows", type=int, nargs="*", default=[])
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--no-stock", action="store_true")
@@ -311,7 +316,10 @@ def main() -> None:
         report["weights_gb"] = gb(checked.bytes)
         torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
-        model = load_model(checked, GPU)
+        plan = make_plan(device_facts(), checked.sizes, Wishes(weights_gb=checked.bytes / 1e9))
+        args.tiles = args.tiles or plan.tiles_at_once
+        report["plan"] = plan.summary()
+        model = load_model(checked, replace(placement(plan), tiles_at_once=args.tiles))
         report["load_s"] = round(time.perf_counter() - began, 1)
         report["load_peak_gb"] = gb(torch.cuda.max_memory_allocated())
         report["engine"], mine = measure_engine(model, args)
@@ -319,8 +327,9 @@ def main() -> None:
         if args.profile:
             report["profile"] = profile(model, args, mine)
             print("\n".join(report["profile"]), flush=True)
-        report["tiles"] = tiles_at_once(model, mine[3])
-        print(report["tiles"], flush=True)
+        if args.profile:
+            report["tiles"] = tiles_at_once(model, mine[3])
+            print(report["tiles"], flush=True)
         report["batches"] = [measure_rows(model, mine, rows) for rows in args.rows]
         print(report["batches"], flush=True)
         if not args.no_stock:

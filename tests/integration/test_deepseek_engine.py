@@ -209,3 +209,20 @@ def test_a_strip_is_a_page_error_not_a_crash(engine):
 
     with pytest.raises(PageError, match="strip"):
         engine.read(PageImage(0, (9000, 20), np.zeros((20, 9000, 3), np.uint8)), OPTIONS)
+
+
+def test_a_real_document_becomes_markdown(folder, tmp_path):
+    """Save, load, pages, `.mmd`: the way the daemon goes."""
+    from PIL import Image
+
+    from ocr import load_engine, read_document
+
+    sheet = Image.fromarray(image().pixels)
+    scan = tmp_path / "scan.tiff"
+    sheet.save(scan, save_all=True, append_images=[sheet], dpi=(100, 100))
+    engine = load_engine("deepseek", model_dir=folder, device="cpu", max_tokens=20)
+    pages = list(read_document(scan, engine, ReadOptions()))
+    assert [page.page_index for page in pages] == [0, 1]
+    assert {page.engine for page in pages} == {"deepseek"}
+    text = render_markdown(pages, MarkdownOptions())
+    assert text.index("<!-- page 1 -->") < text.index("<!-- page 2 -->")

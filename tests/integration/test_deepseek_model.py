@@ -69,7 +69,7 @@ def written(model: Any, ids: Any, count: int, **settings: Any) -> list[int]:
 # -- vision ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [(700, 500), (1000, 760)])
+@pytest.mark.parametrize("size", [(700, 500), (500, 1000), (1000, 760)])
 def test_pixels_features_and_logits_equal_the_stock_model(tiny, model, size):
     from transformers import AutoTokenizer, DeepseekOcr2ImageProcessorPil, DeepseekOcr2Processor
 

@@ -48,13 +48,14 @@ def placement(plan: Plan, device: str = "auto") -> Placement:
     """Where the model goes under this plan."""
     on_cpu = plan.dtype == "float32"
     return Placement(
-        device="cpu" if on_cpu else ("cuda" if device == "auto" else device),
+        device="cpu" if on_cpu else ("cuda:0" if device == "auto" else device),
         dtype=plan.dtype,
         grouped=plan.experts == "grouped_mm",
         kernels=plan.kernels,
         graphs=plan.graphs,
         flash=plan.attention == "flash_attention_2",
         tiles_at_once=plan.tiles_at_once,
+        limit_share=plan.limit_share,
     )
 
 

@@ -50,6 +50,7 @@ class Placement:
 
     `dtype` is a torch name. `grouped`: grouped_mm works. `kernels`: the
     one-token Triton kernels are used. `graphs`: CUDA graphs are captured.
+    `limit_share`: the share of the device's memory that may be taken.
     """
 
     device: str = "cpu"
@@ -59,6 +60,7 @@ class Placement:
     graphs: bool = False
     flash: bool = False
     tiles_at_once: int = 1
+    limit_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ def load_model(
 
     tokenizer = Tokenizer(checked.folder, checked.sizes)
     device = torch.device(placement.device)
+    if device.type == "cuda":
+        # Kernels and graphs are launched on the current device.
+        torch.cuda.set_device(device)
+        if placement.limit_share is not None:
+            torch.cuda.set_per_process_memory_fraction(placement.limit_share, device)
     tensors = stream(
         checked.entries,
         checked.targets,

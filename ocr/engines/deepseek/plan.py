@@ -38,8 +38,10 @@ PUBLISHED = TextSizes(
 )
 """The sizes of the published checkpoint."""
 
+_CONTEXT_GB = 0.25
+"""CUDA context and kernels: taken, but not by the allocator."""
 _RESERVE_GB = 0.45
-"""CUDA context, kernels and fragmentation: taken, but in no tensor."""
+"""The context and what the allocator loses to fragmentation: in no tensor."""
 _VIEW_GB = 0.23
 """Activations of the 1,024 px view, the largest single image."""
 _TILE_GB = 0.085
@@ -104,6 +106,8 @@ class Plan:
     weights_gb: float
     peak_gb: float
     budget_gb: float
+    limit_share: float | None = None
+    """Share of the device's memory the allocator may take; None: no budget was set."""
 
     def summary(self) -> str:
         """One line for the log and `scanmd doctor`."""
@@ -150,6 +154,7 @@ def make_plan(facts: DeviceFacts, sizes: TextSizes, wishes: Wishes | None = None
                 weights_gb=wishes.weights_gb,
                 peak_gb=round(peak, 2),
                 budget_gb=round(budget, 2),
+                limit_share=_limit_share(facts, wishes),
             )
     least = _peak_gb(sizes, wishes.weights_gb, tiles=1, batch=1, window=min(128, window))
     raise EngineUnavailable(_too_little(facts, wishes, budget, least))
@@ -176,8 +181,18 @@ def _processor_plan(facts: DeviceFacts, sizes: TextSizes, wishes: Wishes) -> Pla
 
 
 def _budget(facts: DeviceFacts, wishes: Wishes) -> float:
-    free = facts.free_gb - _RESERVE_GB
-    return free if wishes.vram_budget_gb is None else min(free, wishes.vram_budget_gb)
+    return _allowed_gb(facts, wishes) - _RESERVE_GB
+
+
+def _allowed_gb(facts: DeviceFacts, wishes: Wishes) -> float:
+    return min(facts.free_gb, wishes.vram_budget_gb or facts.free_gb)
+
+
+def _limit_share(facts: DeviceFacts, wishes: Wishes) -> float | None:
+    if wishes.vram_budget_gb is None:
+        return None
+    allowed = _allowed_gb(facts, wishes) - _CONTEXT_GB
+    return round(min(1.0, max(0.0, allowed / facts.total_gb)), 4)
 
 
 def _ladder(batch: int, window: int) -> list[tuple[int, int, int]]:

@@ -8,6 +8,7 @@ Source: transformers 5.24, image_processing_pil_deepseek_ocr2.py.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
+    from PIL import Image
 
 _PADDING_GREY = 127
 _MAX_ASPECT = 100
@@ -52,7 +54,7 @@ def cut(pixels: NDArray[np.uint8], most_tiles: int = 6, *, sharpen: bool = False
         PageError: The page is an extreme strip that no view can show.
     """
     import numpy as np
-    from PIL import Image, ImageFilter
+    from PIL import Image
 
     height, width = pixels.shape[:2]
     if max(height, width) > _MAX_ASPECT * min(height, width):
@@ -61,25 +63,31 @@ def cut(pixels: NDArray[np.uint8], most_tiles: int = 6, *, sharpen: bool = False
         )
     image = Image.fromarray(pixels)
     grid = tile_grid(width, height, most_tiles) if most_tiles else None
-    tiles = np.empty((0, TILE_PX, TILE_PX, 3), np.uint8)
-    if grid is not None:
-        columns, rows = grid
-        size = (columns * TILE_PX, rows * TILE_PX)
-        resized = image.resize(size, Image.Resampling.BICUBIC)
-        if sharpen:
-            resized = resized.filter(ImageFilter.UnsharpMask(radius=1.2, percent=60, threshold=2))
-        canvas = np.asarray(resized)
-        tiles = canvas.reshape(rows, TILE_PX, columns, TILE_PX, 3).swapaxes(1, 2)
-        tiles = np.ascontiguousarray(tiles.reshape(-1, TILE_PX, TILE_PX, 3))
-    return PageTiles(tiles, _view(image))
+    if grid is None:
+        return PageTiles(np.empty((0, TILE_PX, TILE_PX, 3), np.uint8), _view(image))
+    # Pillow resizes without the interpreter's lock, so the two can run side by side.
+    with ThreadPoolExecutor(1) as beside:
+        view = beside.submit(_view, image)
+        return PageTiles(_tiles(image, grid, sharpen=sharpen), view.result())
 
 
-def _view(image: object) -> NDArray[np.uint8]:
+def _tiles(image: Image.Image, grid: tuple[int, int], *, sharpen: bool) -> NDArray[np.uint8]:
+    import numpy as np
+    from PIL import Image, ImageFilter
+
+    columns, rows = grid
+    resized = image.resize((columns * TILE_PX, rows * TILE_PX), Image.Resampling.BICUBIC)
+    if sharpen:
+        resized = resized.filter(ImageFilter.UnsharpMask(radius=1.2, percent=60, threshold=2))
+    canvas = np.array(resized)  # a copy: torch warns of pixels it may not write
+    tiles = canvas.reshape(rows, TILE_PX, columns, TILE_PX, 3).swapaxes(1, 2)
+    return np.ascontiguousarray(tiles.reshape(-1, TILE_PX, TILE_PX, 3))
+
+
+def _view(image: Image.Image) -> NDArray[np.uint8]:
     import numpy as np
     from PIL import Image
 
-    if not isinstance(image, Image.Image):
-        raise TypeError(type(image))
     scale = VIEW_PX / max(image.size)
     width, height = (round(side * scale) for side in image.size)
     small = np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
