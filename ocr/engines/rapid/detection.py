@@ -22,6 +22,12 @@ _SURE = 0.5
 _UNCLIP = 1.6
 """The network marks shrunken lines; area × this ÷ perimeter grows them back."""
 _MAX_BOXES = 3000
+_TEXT_PX = 9.5
+"""Height of small letters (x-height) that the detector sees best for its cost."""
+_LEAST_PX = 1280
+_MOST_PX = 2000
+"""Long side of a searched page: smaller merges columns, larger only costs time."""
+_LARGEST_SCALE = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +44,32 @@ class TextBox:
     score: float
 
 
-def find_text(network: Network, image: NDArray[np.uint8], *, long_side_px: int) -> list[TextBox]:
+def search_scale(size_px: tuple[int, int], text_px: float | None) -> float:
+    """The scale at which a page is searched: small text enlarged, large text shrunk.
+
+    Args:
+        size_px: Width and height of the page.
+        text_px: Usual height of its letters (x-height), None when unknown.
+    """
+    longest = max(size_px)
+    scale = 1.0 if text_px is None else _TEXT_PX / text_px
+    scale = max(scale, min(1.0, _LEAST_PX / longest))
+    return min(scale, _LARGEST_SCALE, _MOST_PX / longest)
+
+
+def find_text(network: Network, image: NDArray[np.uint8], *, scale: float) -> list[TextBox]:
     """The boxes of all lines, in no particular order.
 
     Args:
         network: The detection model.
         image: uint8 RGB, shape (height, width, 3).
-        long_side_px: Size to which the image is shrunk for the search.
+        scale: Of the image that the network sees, by `search_scale`.
     """
     height, width = image.shape[:2]
-    scale = min(1.0, long_side_px / max(height, width))
     size = tuple(
         max(_GRID_PX, round(side * scale / _GRID_PX) * _GRID_PX) for side in (width, height)
     )
-    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     small = cv2.resize(image, size, interpolation=how)
     # The network was trained on BGR.
     batch = cv2.dnn.blobFromImage(small, 1 / 127.5, mean=(127.5, 127.5, 127.5), swapRB=True)

@@ -13,7 +13,7 @@ import numpy as np
 from ocr.document import Line, Page, TextOrigin
 from ocr.engines.base import EngineInfo, PageImage, Progress
 from ocr.engines.rapid import weights
-from ocr.engines.rapid.detection import find_text
+from ocr.engines.rapid.detection import find_text, search_scale
 from ocr.engines.rapid.layout_model import find_regions
 from ocr.engines.rapid.lines import line_from
 from ocr.engines.rapid.network import Network, usable_cores
@@ -21,6 +21,7 @@ from ocr.engines.rapid.orientation import turn_scores
 from ocr.engines.rapid.placement import save_figures, to_scan
 from ocr.engines.rapid.recognition import Recogniser, cut_out
 from ocr.errors import EngineUnavailable
+from ocr.imaging.measure import text_height
 from ocr.imaging.skew import skew_deg
 from ocr.imaging.transform import Transform
 from ocr.layout import Region, assemble
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _SURE_TURN = 0.55
 """A page is turned only when the orientation model is this sure."""
 _SMALLEST_TILT_DEG = 0.15
-_SEARCH_PX = 1600
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,9 @@ class RapidEngine:
         scan = np.ascontiguousarray(image.pixels)
         transform = self._upright(models, scan, options)
         upright = transform.apply(scan)
-        boxes = find_text(models.detection, upright, long_side_px=_SEARCH_PX)
+        letters = text_height(np.asarray(cv2.cvtColor(upright, cv2.COLOR_RGB2GRAY), np.uint8))
+        scale = search_scale(transform.size_px, None if letters is None else letters.usual_px)
+        boxes = find_text(models.detection, upright, scale=scale)
         if progress is not None:
             progress()
         readings = models.recognition.read([cut_out(upright, box) for box in boxes], progress)
