@@ -115,6 +115,7 @@ def load_model(
     tokenizer = Tokenizer(checked.folder, checked.sizes)
     device = torch.device(placement.device)
     if device.type == "cuda":
+        device = torch.device("cuda", device.index or 0)
         # Kernels and graphs are launched on the current device.
         torch.cuda.set_device(device)
         if placement.limit_share is not None:
