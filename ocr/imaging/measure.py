@@ -41,7 +41,7 @@ def text_height(grey: NDArray[np.uint8]) -> TextHeight | None:
     that specks, frames and pictures do not.
 
     Args:
-        grey: uint8, shape (height, width), turned by any right angle.
+        grey: uint8, shape (height, width), text upright or upside down.
     """
     scale = min(1.0, _LONGEST_PX / max(grey.shape))
     small = grey
@@ -77,7 +77,7 @@ def _letter_boxes(grey: NDArray[np.uint8]) -> NDArray[np.int32]:
 def _letter_heights(boxes: NDArray[np.int32]) -> NDArray[np.int32]:
     """Heights of the boxes with a neighbour of like height on the same line."""
     if len(boxes) < 2:
-        return boxes[:, 3]
+        return np.asarray(boxes[:, 3], np.int32)
     line = float(np.median(boxes[:, 3]))
     paired = np.zeros(len(boxes), bool)
     middles = boxes[:, 1] + boxes[:, 3] / 2
@@ -91,4 +91,4 @@ def _letter_heights(boxes: NDArray[np.int32]) -> NDArray[np.int32]:
         near = (rows[here] == rows[following]) & (gap < high) & (gap > -high) & (high <= 2 * low)
         paired[here[near]] = True
         paired[following[near]] = True
-    return boxes[paired, 3]
+    return np.asarray(boxes[paired, 3], np.int32)

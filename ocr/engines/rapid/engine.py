@@ -20,6 +20,7 @@ from ocr.engines.rapid.network import Network, usable_cores
 from ocr.engines.rapid.orientation import turn_scores
 from ocr.engines.rapid.placement import save_figures, to_scan
 from ocr.engines.rapid.recognition import Recogniser, cut_out
+from ocr.engines.rapid.wording import corrected
 from ocr.errors import EngineUnavailable
 from ocr.imaging.measure import text_height
 from ocr.imaging.skew import skew_deg
@@ -151,6 +152,7 @@ class RapidEngine:
         if progress is not None:
             progress()
         readings = models.recognition.read([cut_out(upright, box) for box in boxes], progress)
+        readings = corrected(readings)
         lines = [line_from(box, reading) for box, reading in zip(boxes, readings, strict=True)]
         regions = find_regions(models.layout, upright)
         return ReadLines(

@@ -24,17 +24,27 @@ _ROUND_PX = 32
 """Crop widths are rounded up to this, so that few shapes need kernels of their own."""
 _BATCH_PX = 1280
 """Columns read at once: more costs memory and gains no time."""
-_LONGEST_PX = 3200
-"""Longer lines (48 px high) are read in overlapping pieces."""
+_BEYOND_DOUBT = 0.98
+_WORTH_A_LOOK = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """One character: where it stands along the line, 0..1 of the width, and how sure."""
+    """One character as the network saw it.
+
+    Args:
+        text: The character.
+        position: Where it stands along the line, 0..1 of the width.
+        confidence: How sure, 0..1.
+        second: What it would be otherwise; empty when the network sees no other.
+        gap: How likely a space stands between the character before and this one.
+    """
 
     text: str
     position: float
     confidence: float
+    second: str = ""
+    gap: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +141,36 @@ class Recogniser:
         """Best path: merge repeats, drop blanks; a character's position is its peak."""
         best = scores.argmax(axis=1)
         sure = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
+        spaces = scores[:, -1]
         column = padded_width / len(best) / crop_width
+        edges = np.flatnonzero(np.diff(best)) + 1
         characters: list[Character] = []
-        start = 0
-        for i in range(1, len(best) + 1):
-            if i < len(best) and best[i] == best[start]:
+        before = 0
+        for start, end in zip([0, *edges], [*edges, len(best)], strict=True):
+            if best[start] == 0:
                 continue
-            if best[start] != 0:
-                peak = start + int(sure[start:i].argmax())
-                characters.append(
-                    Character(
-                        self._alphabet[int(best[start])],
-                        min(1.0, (peak + 0.5) * column),
-                        float(sure[peak]),
-                    )
+            peak = int(start) + int(sure[start:end].argmax())
+            between = spaces[before : start + 1]
+            characters.append(
+                Character(
+                    self._alphabet[int(best[start])],
+                    min(1.0, (peak + 0.5) * column),
+                    float(sure[peak]),
+                    self._second(scores[peak], int(best[start])),
+                    float(between.max()) if characters else 0.0,
                 )
-            start = i
+            )
+            before = int(end) - 1
         return Reading(tuple(characters))
+
+    def _second(self, scores: NDArray[np.float32], best: int) -> str:
+        """The next best character, looked for only where the best one is in doubt."""
+        if scores[best] > _BEYOND_DOUBT:
+            return ""
+        for candidate in np.argpartition(scores, -3)[-3:][::-1]:
+            if candidate not in (0, best) and scores[candidate] > _WORTH_A_LOOK:
+                return self._alphabet[int(candidate)]
+        return ""
 
 
 def _batches(widths: Sequence[int]) -> Iterator[tuple[list[int], int]]:
