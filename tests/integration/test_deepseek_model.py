@@ -20,6 +20,7 @@ from ocr.engines.deepseek.generate import Bounds, Generator, Stop, best_token  #
 from ocr.engines.deepseek.guard import LoopDetector, NGramGuard  # noqa: E402
 from ocr.engines.deepseek.model import Placement, check_model, load_model  # noqa: E402
 from ocr.engines.deepseek.preprocess import cut, normalise  # noqa: E402
+from ocr.engines.deepseek.upstream import tile_grid  # noqa: E402
 from tests.gpu import models  # noqa: E402
 
 WORDS = "\nRead."
@@ -108,6 +109,18 @@ def test_pixels_features_and_logits_equal_the_stock_model(tiny, model, size):
     row = torch.zeros(1, dtype=torch.long)
     got = model.decoder.read_prompt(embedded, reader.cache, row, every=True)
     assert torch.allclose(got, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_pages_are_cut_as_the_stock_processor_cuts_them():
+    from transformers.models.deepseek_ocr2.image_processing_pil_deepseek_ocr2 import (
+        get_optimal_tiled_canvas,
+    )
+
+    sides = np.random.default_rng(1).integers(300, 5000, (400, 2))
+    for width, height in [*sides.tolist(), (1654, 2339), (1536, 1536), (2000, 1000), (1000, 3000)]:
+        expected = get_optimal_tiled_canvas((height, width), (768, 768), 2, 6)
+        if max(width, height) > 768:
+            assert tile_grid(width, height) == expected
 
 
 # -- decoding ---------------------------------------------------------------

@@ -201,17 +201,33 @@ def text_sizes(config: Any) -> TextSizes:
 
 
 def tile_grid(width_px: int, height_px: int, most: int = 6) -> tuple[int, int] | None:
-    """Columns and rows of tiles for a page, None where the view alone will do."""
+    """Columns and rows of tiles for a page, None where the view alone will do.
+
+    The grid whose shape is closest to the page's; of two equally close ones the
+    larger, unless it would blow the page up more than twice.
+
+    Source: transformers 5.24, get_optimal_tiled_canvas.
+    """
     if max(width_px, height_px) <= TILE_PX:
         return None
-    from transformers.models.deepseek_ocr2.image_processing_pil_deepseek_ocr2 import (
-        get_optimal_tiled_canvas,
+    shape = width_px / height_px
+    least = min(2, most)
+    grids = sorted(
+        (
+            (columns, rows)
+            for columns in range(1, most + 1)
+            for rows in range(1, most + 1)
+            if least <= columns * rows <= most
+        ),
+        key=lambda grid: grid[0] * grid[1],
     )
-
-    columns, rows = get_optimal_tiled_canvas(
-        (height_px, width_px), (TILE_PX, TILE_PX), min(2, most), most
-    )
-    return columns, rows
+    best, best_difference = (1, 1), float("inf")
+    for columns, rows in grids:
+        difference = abs(shape - columns / rows)
+        fills = width_px * height_px > 0.5 * TILE_PX**2 * columns * rows
+        if difference < best_difference or (difference == best_difference and fills):
+            best, best_difference = (columns, rows), difference
+    return best
 
 
 def image_tokens(tiles: int) -> int:
