@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     )
     state_dir: AbsolutePath = Field(
         default_factory=_state_dir,
-        description="Ledger and work folder; default: `$STATE_DIRECTORY` or `$XDG_STATE_HOME/scanmd`.",
+        description="Ledger, work folder; default: `$STATE_DIRECTORY`, `$XDG_STATE_HOME/scanmd`.",
     )
     cache_dir: AbsolutePath = Field(
         default_factory=_cache_dir,
