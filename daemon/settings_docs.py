@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from daemon.settings import Inbox, Settings
+from daemon.settings_models import Inbox, Settings
 from daemon.settings_types import show_octal
 
 BEGIN = "<!-- settings:begin -->"
@@ -62,7 +62,9 @@ def _default(name: str, field: FieldInfo) -> str:
         return f'`"{show_octal(value)}"`'
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return f"`{value.value if isinstance(value, Enum) else value:{'g' if isinstance(value, float) else ''}}`"
+    if isinstance(value, float):
+        return f"`{value:g}`"
+    return f"`{value.value if isinstance(value, Enum) else value}`"
 
 
 def main() -> None:

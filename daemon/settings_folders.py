@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from daemon.settings import Inbox, Settings
+    from daemon.settings_models import Inbox, Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from daemon.errors import ConfigError
-from daemon.settings import ENV_PREFIX, SECRETS, Inbox, Settings
 from daemon.settings_file import read_settings_file
+from daemon.settings_models import ENV_PREFIX, SECRETS, Inbox, Settings
 from daemon.settings_types import sentence, show_octal
 
 SYSTEM_CONFIG = Path("/etc/scanmd/scanmd.yaml")
