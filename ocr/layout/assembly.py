@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ocr.document import BBox, Block, Line
 from ocr.layout.blocks import PageFacts, flow_blocks
-from ocr.layout.boxes import union
+from ocr.layout.boxes import Boxed, union
+from ocr.layout.figures import find_figures
 from ocr.layout.furniture import part_furniture
 from ocr.layout.headings import Setting
 from ocr.layout.order import reading_order
@@ -59,16 +60,19 @@ def assemble(
     """
     del options
     texts = prepare(lines, image)
-    if not texts:
-        return ()
-    em = body_size(texts)
+    em = body_size(texts) or size_px[1] / 60
     rules, texts = part_underlines(find_rules(image, em), texts, em)
     facts = _page_facts(texts, size_px, em, regions)
-    head, body, foot = part_furniture(texts, size_px, em)
-    tables = find_tables(body, rules, regions, em)
+    tables = find_tables(texts, rules, regions, em)
     taken = {id(item) for table in tables for item in table.lines}
-    items: list[TextLine | Atom] = [item for item in body if id(item) not in taken]
-    items.extend(_atom(table.block, table.lines) for table in tables)
+    free = [item for item in texts if id(item) not in taken]
+    figures = find_figures(free, image, regions, em)
+    taken = {id(item) for figure in figures for item in figure.lines}
+    free = [item for item in free if id(item) not in taken]
+    atoms = [_atom(table.block, table.lines) for table in tables]
+    atoms.extend(_atom(figure.block, [figure.block.bbox]) for figure in figures)
+    head, body, foot = part_furniture(free, size_px, em, atoms)
+    items: list[TextLine | Atom] = [*body, *atoms]
     flows = reading_order(items, em)
     blocks: list[Block] = []
     for index, flow in enumerate(flows):
@@ -76,7 +80,7 @@ def assemble(
     return (*head, *blocks, *foot)
 
 
-def _atom(block: Block, around: Sequence[TextLine]) -> Atom:
+def _atom(block: Block, around: Sequence[Boxed]) -> Atom:
     box = union(around)
     return Atom(block, box.left, box.top, box.right, box.bottom)
 
@@ -84,7 +88,7 @@ def _atom(block: Block, around: Sequence[TextLine]) -> Atom:
 def _page_facts(
     texts: Sequence[TextLine], size_px: tuple[int, int], em: float, regions: Sequence[Region]
 ) -> PageFacts:
-    box: BBox = union(texts)
+    box = union(texts) if texts else BBox(0, 0, *size_px)
     bold = sum(len(item.text) for item in texts if item.bold)
     total = sum(len(item.text) for item in texts)
     setting = Setting(em, bold > 0.6 * total, box.left, box.right, tuple(regions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ocr.layout.headings import (
     is_centred,
     numbering_depth,
 )
-from ocr.layout.lists import find_marker, nesting
+from ocr.layout.lists import contents_length, nesting
 from ocr.layout.order import Flow
 from ocr.layout.paragraphs import Measure, Segment, measure_flow, segments_of
 from ocr.layout.rows import Row, make_rows
@@ -183,7 +183,7 @@ def _group(
     groups: list[_Group] = []
     index = 0
     while index < len(segments):
-        size = _list_length(segments, index, measure)
+        size = _contents_length(segments, index) or _list_length(segments, index, measure)
         if size:
             groups.append(_Group(BlockKind.LIST_ITEM, segments[index : index + size]))
             index += size
@@ -194,6 +194,17 @@ def _group(
         groups.append(group)
         index += len(group.segments)
     return groups
+
+
+def _contents_length(segments: Sequence[Segment], start: int) -> int:
+    """How many segments from `start` on are entries of a contents list."""
+    close = [segments[start]]
+    for segment in segments[start + 1 :]:
+        if len(segment.rows) > 2 or (segment.gap_above or 9.0) > 2.6:
+            break
+        close.append(segment)
+    count = contents_length([segment.text for segment in close])
+    return count if count >= 3 else 0
 
 
 def _list_length(segments: Sequence[Segment], start: int, measure: Measure) -> int:
@@ -279,13 +290,3 @@ def _text_group(segments: Sequence[Segment], index: int) -> _Group:
     if len(rows) > 1 and len(taken) > 1 and single >= 0.6 * len(taken) and single > 1:
         return _Group(BlockKind.CODE, taken)
     return _Group(BlockKind.PARAGRAPH, taken[:1])
-
-
-def plain_text(blocks: Iterable[Block]) -> str:
-    """The text of blocks, for tests and logs of counts."""
-    return "\n".join(block.text for block in blocks)
-
-
-def has_marker(text: str) -> bool:
-    """Whether a line begins with a list marker."""
-    return find_marker(text) is not None

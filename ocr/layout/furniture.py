@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from ocr.document import Block, BlockKind
-from ocr.layout.boxes import union
+from ocr.layout.boxes import Boxed, union
 from ocr.layout.rows import Row, make_row
 from ocr.layout.textlines import TextLine, rows_of
 
@@ -27,12 +27,13 @@ def is_folio(text: str) -> bool:
 
 
 def part_furniture(
-    texts: Sequence[TextLine], size_px: tuple[int, int], em: float
+    texts: Sequence[TextLine], size_px: tuple[int, int], em: float, others: Sequence[Boxed] = ()
 ) -> tuple[list[Block], list[TextLine], list[Block]]:
     """Blocks above the text, the text, blocks below it.
 
     A row counts as furniture when it is the first or last of the page, near the
-    edge, set off from the rest, and no larger or heavier than the body.
+    edge, set off from the rest, and no larger or heavier than the body. `others`
+    are tables and figures, which count as text.
     """
     rows = rows_of(texts)
     if len(rows) < 5:
@@ -41,12 +42,19 @@ def part_furniture(
     heads: list[Row] = []
     feet: list[Row] = []
     first, second = make_row(rows[0]), make_row(rows[1])
-    if _is_plain(first, em) and first.bottom < 0.13 * height and second.top - first.bottom > em:
+    ceiling = min((other.top for other in others), default=float("inf"))
+    floor = max((other.bottom for other in others), default=float("-inf"))
+    if (
+        first.bottom < ceiling
+        and _is_plain(first, em)
+        and first.bottom < 0.13 * height
+        and second.top - first.bottom > em
+    ):
         heads.append(first)
         rows = rows[1:]
     last, before = make_row(rows[-1]), make_row(rows[-2])
     gap = last.top - before.bottom
-    if _is_plain(last, em) and last.top > 0.87 * height and gap > 0.9 * em:
+    if last.top > floor and _is_plain(last, em) and last.top > 0.87 * height and gap > 0.9 * em:
         feet.append(last)
         rows = rows[:-1]
     body = [item for row in rows for item in row]

@@ -12,6 +12,7 @@ _BULLET = re.compile(rf"^\s*([{re.escape(BULLETS)}])\s*(?=\S)")
 _NUMBER = re.compile(
     r"^\s*(\(?\d{1,3}[.)]|\(?[a-hA-Z][.)]|\(?[ivx]{1,5}[.)]|[①-⑳])(?:\s+|(?=[^\W\d_]))(?=\S)"
 )
+_SECTION = re.compile(r"^\s*(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s*(?=[^\W\d_])")
 _GLUED_OK = "•◦‣▪▫■□●○◆◇►▶➢➤✓✔★❖∙⁃⚫"
 
 
@@ -39,9 +40,31 @@ def find_marker(text: str) -> Marker | None:
     return Marker(number.group(1), text[number.end() :].strip(), ordered=True)
 
 
-def is_bullet_only(text: str) -> bool:
-    """Whether the text is nothing but a bullet (set apart from its item)."""
-    return len(text.strip()) == 1 and text.strip() in _GLUED_OK
+def section_number(text: str) -> tuple[int, ...] | None:
+    """The number of an entry in a contents list ("4.2 Methods"), or None."""
+    bullet = _BULLET.match(text)
+    match = _SECTION.match(text[bullet.end() :] if bullet is not None else text)
+    return tuple(int(part) for part in match.group(1).split(".")) if match is not None else None
+
+
+def contents_length(texts: Sequence[str]) -> int:
+    """How many of the leading texts are entries that count up section by section."""
+    count = 0
+    before: tuple[int, ...] | None = None
+    for text in texts:
+        number = section_number(text)
+        if number is None or (before is not None and not _follows(before, number)):
+            break
+        before = number
+        count += 1
+    return count
+
+
+def _follows(before: tuple[int, ...], number: tuple[int, ...]) -> bool:
+    if len(number) > len(before):
+        return number[: len(before)] == before and number[len(before)] in (0, 1)
+    depth = len(number) - 1
+    return number[:depth] == before[:depth] and number[depth] == before[depth] + 1
 
 
 def number_value(mark: str) -> int | None:

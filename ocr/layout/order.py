@@ -297,7 +297,7 @@ def _read_in_rows(columns: Sequence[Sequence[T]], em: float) -> bool:
     Columns of text fill their width and do not care for each other's baselines;
     labels and values, receipt items and prices stand level and are short.
     """
-    if all(_is_prose(column, em) for column in columns):
+    if all(is_prose(column, em) for column in columns):
         return False
     left, right = columns[0], columns[1]
     if min(len(left), len(right)) == 1 and max(len(left), len(right)) > 3:
@@ -309,7 +309,7 @@ def _read_in_rows(columns: Sequence[Sequence[T]], em: float) -> bool:
     return level > (0.45 if single else 0.62)
 
 
-def _is_prose(column: Sequence[T], em: float) -> bool:
+def is_prose(column: Sequence[Boxed], em: float) -> bool:
     """Whether most lines are long and as wide as the line above or below.
 
     Compared with their neighbours only, because columns change their width

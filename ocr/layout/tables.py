@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ocr.document import BBox, Block
+from ocr.document import BBox, Block, Table
 from ocr.layout.boxes import inside_share, middle_x, middle_y, overlap_x, overlap_y, union
 from ocr.layout.regions import Region
 from ocr.layout.ruling import Rule, Rules
@@ -160,7 +160,7 @@ def _between_rules(texts: Sequence[TextLine], rules: Rules, em: float) -> list[T
     for group in _parallel(rules.horizontal, em):
         run: list[Rule] = []
         for before, after in itertools.pairwise(group):
-            if _is_foreign(_between(texts, before, after), before):
+            if _is_foreign(_between(texts, before, after), before, after, em):
                 areas.extend(_ruled_area(texts, run, rules))
                 run = []
             else:
@@ -206,11 +206,16 @@ def _between(texts: Sequence[TextLine], above: Rule, below: Rule) -> list[TextLi
     ]
 
 
-def _is_foreign(lines: Sequence[TextLine], rule: Rule) -> bool:
+def _is_foreign(lines: Sequence[TextLine], rule: Rule, below: Rule, em: float) -> bool:
     """Whether what stands between two rules is no part of a table."""
     if not lines:
         return False
-    if any(item.right > rule.end + 0.1 * rule.length for item in lines):
+    if any(item.right > rule.end + em or item.left < rule.start - em for item in lines):
+        return True
+    # Rules of a table keep close to its first and last row.
+    if min(item.top for item in lines) - rule.at > 2.2 * em:
+        return True
+    if below.at - max(item.bottom for item in lines) > 3 * em:
         return True
     rows = rows_of(lines)
     if any(CAPTION.match(row[0].text) and len(row) == 1 for row in rows):
@@ -311,12 +316,22 @@ def _is_trusted(built: OpenTable, area: TableArea) -> bool:
         return False
     if built.longest_cell > 400:
         return False
+    if built.prose_columns > 1 or (built.prose_columns == 1 and area.support < 0.6):
+        return False
+    if table.columns == 2 and _is_form(table):
+        return False
     numeric = _numeric_columns(built)
     if area.support >= 0.6:
         return built.filled > 0.3
     if table.columns >= 3:
         return table.rows >= 3 and built.filled > 0.55 and built.longest_cell < 150
     return table.rows >= 4 and built.filled > 0.85 and numeric >= 1 and built.longest_cell < 80
+
+
+def _is_form(table: Table) -> bool:
+    """Whether two columns are labels and values, which read better line by line."""
+    labels = [cell.text for cell in table.cells if cell.column == 0 and cell.text]
+    return sum(text.rstrip().endswith((":", "：")) for text in labels) > 0.4 * len(labels)
 
 
 def _numeric_columns(built: OpenTable) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 from ocr.document import Table
 from ocr.layout.boxes import union
+from ocr.layout.order import is_prose
 from ocr.layout.ruling import Rule
 from ocr.layout.table_columns import Column, column_of, find_columns, split_at_columns
 from ocr.layout.table_header import header_slots
@@ -30,6 +32,8 @@ class OpenTable:
     """Share of positions that hold text or are covered, 0..1."""
     longest_cell: int
     """Letters of the fullest cell."""
+    prose_columns: int
+    """Columns set like running text, line after line as wide as the column."""
 
 
 def build_open_table(area: TableArea, em: float) -> OpenTable | None:
@@ -133,11 +137,25 @@ def _judged(
         for piece in level:
             by_column.setdefault(column_of(piece, columns)[0], []).append(piece)
         collisions += sum(
-            any(b.left - a.right > 1.6 * em for a, b in zip(run, run[1:], strict=False))
+            any(b.left - a.right > 1.6 * em for a, b in itertools.pairwise(run))
             for run in by_column.values()
         )
     covered = sum(slot.row_span * slot.column_span for slot in slots if slot.pieces)
     longest = max((sum(len(piece.text) for piece in slot.pieces) for slot in slots), default=0)
     return OpenTable(
-        make_table(slots, rows, len(columns)), collisions, covered / (rows * len(columns)), longest
+        make_table(slots, rows, len(columns)),
+        collisions,
+        covered / (rows * len(columns)),
+        longest,
+        _prose_columns(levels, columns, em),
     )
+
+
+def _prose_columns(
+    levels: Sequence[Sequence[TextLine]], columns: Sequence[Column], em: float
+) -> int:
+    by_column: dict[int, list[TextLine]] = {}
+    for level in levels:
+        for piece in level:
+            by_column.setdefault(column_of(piece, columns)[0], []).append(piece)
+    return sum(is_prose(pieces, em) for pieces in by_column.values())

@@ -111,7 +111,13 @@ def _is_closed(grid: Grid) -> bool:
         _covered(grid.rules.vertical, box.left, box.top, box.bottom, grid.slack),
         _covered(grid.rules.vertical, box.right, box.top, box.bottom, grid.slack),
     )
-    return all(sides)
+    reach = max(2.0, 2.5 * grid.slack)
+    # Rules that run on past the outer columns: those columns have no walls.
+    overhang = any(
+        rule.start < box.left - reach or rule.end > box.right + reach
+        for rule in grid.rules.horizontal
+    )
+    return all(sides) and not overhang
 
 
 def grid_slots(grid: Grid, lines: Sequence[TextLine]) -> list[Slot]:
