@@ -89,7 +89,7 @@ def _straight(dark: NDArray[np.uint8], along: int, thick: float) -> list[Rule]:
         # Slope adds height, thickness adds area over the width.
         if width < 0.8 * along or area / width > thick or height > thick + 0.02 * width:
             continue
-        rules.append(Rule(float(top) + height / 2, float(left), float(left + width)))
+        rules.append(Rule(float(top + height / 2), float(left), float(left + width)))
     return rules
 
 

@@ -56,7 +56,9 @@ def find_columns(
     left = min(piece.left for piece in pieces)
     right = max(piece.right for piece in pieces)
     edges = sorted(edge for edge in edges if left + 0.3 * em < edge < right - 0.3 * em)
-    return _columns(edges, pieces, left, right)
+    # Heads stand askew of their columns; the full rows show where those are.
+    decisive = [piece for row in full for piece in row]
+    return _columns(edges, decisive or pieces, left, right)
 
 
 def _agreed_gutters(rows: Sequence[Sequence[TextLine]], em: float) -> list[tuple[float, float]]:

@@ -134,7 +134,8 @@ def _cost(
         if over > 0.5 * min(piece.right - piece.left, right - left):
             return 0.0
         return 0.5 + abs(middle_x(piece) - (left + right) / 2) / em
-    if not all(first + offset in headed for offset in (0, len(group) - 1)):
+    if not all(first + offset in headed for offset in range(len(group))):
+        # Every column of a group has a heading of its own below.
         return 50.0
     outside = max(0.0, group[0].start - piece.left, piece.right - group[-1].end)
     aligned = min(abs(middle_x(piece) - (left + right) / 2), abs(piece.left - left) + 0.2 * em)

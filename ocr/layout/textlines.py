@@ -197,6 +197,9 @@ def _type_size(item: TextLine, core: float, by_width: float) -> float:
     The dense band fails on underlined and very short lines, the width on
     letter-spaced ones; where they disagree the box's height decides.
     """
+    if CJK.search(item.text) and len(item.text) >= 5:
+        # Ideograms are all one em wide, whatever the paper behind them looks like.
+        return float(by_width)
     if 0.75 < core / by_width < 1.33:
         return float((core * by_width) ** 0.5)
     if len(item.text) < 4:
@@ -234,12 +237,14 @@ def _with_bold(lines: list[TextLine]) -> list[TextLine]:
     if not weights:
         return lines
     typical = weighted_median(weights)
+    spread = weighted_median((abs(weight - typical), letters) for weight, letters in weights)
+    heavy = typical + max(0.16 * typical, 4 * spread)
     return [
         replace(
             item,
             bold=item.line.bold
             if item.line.bold is not None
-            else item.weight > 1.22 * typical and not CJK.search(item.text),
+            else item.weight > heavy and not CJK.search(item.text),
         )
         for item in lines
     ]
