@@ -119,6 +119,8 @@ def _break(
     if find_marker(row.text) is not None and not _false_marker(before, row, current, full):
         return Break.BLOCK
     gap = line_gap(before, row, measure)
+    if gap < 1.3 and _hangs(row, current):
+        return Break.NONE
     if gap > (1.45 if full else 1.24):
         return Break.BLOCK
     if _changes_type(before, row, full):
@@ -128,6 +130,13 @@ def _break(
     if _is_indented(before, row, after, measure, full, current):
         return Break.BLOCK
     return Break.NONE if full else Break.LINE
+
+
+def _hangs(row: Row, current: Segment) -> bool:
+    """Whether a row hangs under the text of a list item and goes on with it."""
+    if current.marker is None:
+        return False
+    return row.left > current.rows[0].left + 0.6 * row.size and row.text[:1].islower()
 
 
 def _false_marker(before: Row, row: Row, current: Segment, full: bool) -> bool:
@@ -179,11 +188,17 @@ def _is_full(
     if row.text.rstrip()[-1:] in ("-", "\u00ad") and after.text[:1].islower():
         return True
     word = after.text.split(maxsplit=1)[0] if after.text.strip() else ""
-    need = advance_em(word + " ") * after.size * 0.92
+    # The flow's own type says how wide a word runs.
+    letter = after.width / advance_em(after.text) if len(after.text) > 8 else after.size
+    need = advance_em(word + " ") * letter
     if len(word) > 12 and word[:1] > "\u2e80":
         # Text without spaces breaks anywhere: one more character is the test.
         need = 1.6 * after.size
     edge = _local_right(row, measure, rows, index)
+    if word[:1].islower() and row.text.rstrip()[-1:].isalpha():
+        # Mid-sentence: ragged setting and misjudged widths are likelier than a
+        # line that was ended here on purpose, unless it is much too short.
+        need += 0.15 * (edge - measure.left)
     return row.right + need > edge
 
 

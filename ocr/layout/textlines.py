@@ -156,7 +156,7 @@ def _joined(run: Sequence[Line]) -> Line:
 def _measured(lines: Sequence[Line], image: NDArray[np.uint8] | None) -> list[TextLine]:
     plain = [_plain(line) for line in lines]
     if image is None:
-        return [replace(item, bold=bool(item.line.bold)) for item in plain]
+        return plain
     inks = [measure_ink(image, line.bbox) for line in lines]
     cores = [
         None if ink is None else ink.core_px / _core_share(line.text)
@@ -188,7 +188,9 @@ def _plain(line: Line) -> TextLine:
     # Detection boxes carry about 8 % of margin above and below (measured).
     trim = 0.08 * box.height
     size = 0.8 * (line.height_px or box.height)
-    return TextLine(line, box.left, box.top + trim, box.right, box.bottom - trim, size)
+    return TextLine(
+        line, box.left, box.top + trim, box.right, box.bottom - trim, size, bold=bool(line.bold)
+    )
 
 
 def _type_size(item: TextLine, core: float, by_width: float) -> float:

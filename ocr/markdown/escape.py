@@ -65,8 +65,8 @@ def escape_start(escaped: str) -> str:
 
 def escape_heading(text: str) -> str:
     """Text for one heading line: no closing hashes, no attributes."""
-    line = escape_inline(clean(text)).replace("{", "\\{")
-    return re.sub(r"#(?=#*\s*$)", r"\\#", escape_start(line))
+    line = escape_start(escape_inline(clean(text)).replace("{", "\\{"))
+    return re.sub(r"(?<!\\)#(?=#*\s*$)", r"\\#", line)
 
 
 def escape_cell(text: str) -> str:
