@@ -60,6 +60,12 @@ def contents_length(texts: Sequence[str]) -> int:
     return count
 
 
+def continues_contents(before: str, text: str) -> bool:
+    """Whether `text` is the next entry of a contents list after `before`."""
+    first, second = section_number(before), section_number(text)
+    return first is not None and second is not None and _follows(first, second)
+
+
 def _follows(before: tuple[int, ...], number: tuple[int, ...]) -> bool:
     if len(number) > len(before):
         return number[: len(before)] == before and number[len(before)] in (0, 1)

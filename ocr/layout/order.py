@@ -133,13 +133,12 @@ def _fitting(
         crossing = [
             item
             for item in fitting
-            if item.left < right - 0.6 * em
-            and item.right > left + 0.6 * em
-            and item.left < centre < item.right
+            if item.left < right - 0.6 * em and item.right > left + 0.6 * em
         ]
         sides = [item for item in fitting if not _among(item, crossing)]
         for item in crossing:
-            if _flanked(item, sides, centre) or _goes_on(item, floats, em):
+            across = item.left < centre < item.right
+            if (across and _flanked(item, sides, centre)) or _goes_on(item, floats, em):
                 fitting = [other for other in fitting if other is not item]
     return fitting
 
@@ -181,12 +180,18 @@ def _push_on(last: _Band[T], part: Sequence[T], em: float) -> list[T]:
 
 
 def _pull_back(last: _Band[T], own: list[Gutter], part: Sequence[T], em: float) -> list[T]:
-    """Lines above a new band that already belong to its right-hand column."""
+    """Lines above a new band that already belong to one of its columns.
+
+    A column on the right may begin well above the others; elsewhere only a line
+    at the usual distance belongs, because order is the same either way.
+    """
     pulled: list[T] = []
     edge = max(right for _, right in own)
     top = min(item.top for item in part)
     for item in sorted(last.items, key=lambda entry: -entry.bottom):
-        if item.left < edge - 0.5 * em or top - item.bottom > 2 * em:
+        in_last = item.left >= edge - 0.5 * em
+        in_column = all(item.right <= left or item.left >= right for left, right in own)
+        if top - item.bottom > (2 * em if in_last else 0.6 * em) or not in_column:
             break
         pulled.append(item)
         top = item.top

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ocr.layout.lists import Marker, find_marker
+from ocr.layout.lists import Marker, continues_contents, find_marker
 from ocr.layout.rows import Row
 from ocr.layout.textlines import advance_em
 
@@ -117,6 +117,8 @@ def _break(
     index = next(i for i, other in enumerate(rows) if other is before)
     full = _is_full(before, row, measure, rows, index)
     if find_marker(row.text) is not None and not _false_marker(before, row, current, full):
+        return Break.BLOCK
+    if len(current.rows) == 1 and continues_contents(before.text, row.text):
         return Break.BLOCK
     gap = line_gap(before, row, measure)
     if gap < 1.3 and _hangs(row, current):
