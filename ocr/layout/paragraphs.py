@@ -74,7 +74,9 @@ def measure_flow(rows: Sequence[Row], right_bound: float, em: float) -> Measure:
     left = min(row.left for row in rows)
     long = [row for row in rows if row.right > furthest - 0.15 * (furthest - left)]
     typical = statistics.median(row.width for row in rows)
-    is_prose = len(rows) >= 2 and len(long) >= 0.4 * len(rows) and typical > 11 * em
+    # A narrow column is told from an address by the number of its lines.
+    wide_enough = typical > 11 * em or (len(rows) >= 8 and typical > 7 * em)
+    is_prose = len(rows) >= 2 and len(long) >= 0.4 * len(rows) and wide_enough
     return Measure(left, furthest if is_prose else max(furthest, right_bound), pitch, em)
 
 
