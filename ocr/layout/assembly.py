@@ -96,5 +96,6 @@ def _page_facts(
         em=em,
         setting=setting,
         scale=(size_px[0] * size_px[1]) ** 0.5,
+        height=size_px[1],
         vocabulary=words_of(item.text for item in texts),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,11 +21,15 @@ from ocr.layout.lists import contents_length, nesting
 from ocr.layout.order import Flow
 from ocr.layout.paragraphs import Measure, Segment, measure_flow, segments_of
 from ocr.layout.rows import Row, make_rows
+from ocr.layout.tables import CAPTION
 from ocr.layout.textlines import TextLine
 from ocr.markdown.joining import join_lines
 
 if TYPE_CHECKING:
     from ocr.layout.assembly import Atom
+
+
+_NOTE = re.compile(r"^\s*(?:\(?\d{1,3}[).]?|[*†‡§¹²³⁴⁵⁶⁷⁸⁹]+)\s*[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class PageFacts:
     em: float
     setting: Setting
     scale: float
+    height: float
     vocabulary: frozenset[str]
 
 
@@ -188,12 +194,41 @@ def _group(
             groups.append(_Group(BlockKind.LIST_ITEM, segments[index : index + size]))
             index += size
             continue
-        group = _heading(segments, index, facts, first=first and index == 0)
+        group = _note(segments, index, facts)
         if group is None:
-            group = _text_group(segments, index)
+            group = _heading(segments, index, facts, first=first and index == 0)
+        if group is None:
+            group = _caption(segments, index) or _text_group(segments, index)
         groups.append(group)
         index += len(group.segments)
     return groups
+
+
+def _caption(segments: Sequence[Segment], index: int) -> _Group | None:
+    """A caption: it names a table or figure with its number, and is short."""
+    segment = segments[index]
+    if not CAPTION.match(segment.text) or len(segment.rows) > 8:
+        return None
+    taken = [segment]
+    for after in segments[index + 1 :]:
+        # Centred captions of several lines, the second in another language.
+        if len(after.rows) > 2 or not (after.tight or CAPTION.match(after.text)):
+            break
+        if CAPTION.match(after.text):
+            break
+        taken.append(after)
+    return _Group(BlockKind.CAPTION, taken)
+
+
+def _note(segments: Sequence[Segment], index: int, facts: PageFacts) -> _Group | None:
+    """A footnote: small type low on the page, with its mark in front, last in its flow."""
+    segment = segments[index]
+    low = segment.rows[0].top > 0.6 * facts.height
+    rest = [row for other in segments[index:] for row in other.rows]
+    small = all(row.size < 0.92 * facts.em for row in rest)
+    if low and small and _NOTE.match(segment.text) and len(segment.text) > 8:
+        return _Group(BlockKind.FOOTNOTE, [segment])
+    return None
 
 
 def _contents_length(segments: Sequence[Segment], start: int) -> int:

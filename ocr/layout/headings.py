@@ -15,9 +15,8 @@ NUMBERED = re.compile(
     r"§\s?\d+|(?:Chapter|Kapitel|Chapitre|Section|Teil|Part|Anhang|Appendix|Abschnitt|Article|Artikel)"
     r"\s+[\dIVXA-Z]+[.:]?|第[一二三四五六七八九十\d]+[章节條条部])\s*(?=[^\W\d_])"
 )
-_NO_HEADING = re.compile(
-    r"@|https?:|www\.|\d{4,}[-/ ]\d{3,}|[€$£¥]\s?\d|\d[.,]\d\d\b|^\W*$|^\d+\W*\d*$|\.{4,}"
-)
+_NO_HEADING = re.compile(r"@|https?:|www\.|\d{4,}[-/ ]\d{3,}|[€$£¥]\s?\d|^\W*$|^\d+\W*\d*$|\.{4,}")
+_AMOUNT = re.compile(r"\d[.,]\d\d\b")
 ACCEPT = 2.0
 
 
@@ -48,6 +47,8 @@ def heading_score(rows: Sequence[Row], setting: Setting, around: Surroundings) -
     if len(rows) > 4 or len(text) > 160 or not any(char.isalpha() for char in text):
         return 0.0
     if _NO_HEADING.search(text) or any(row.split for row in rows):
+        return 0.0
+    if _AMOUNT.search(text) and min(row.size for row in rows) < 1.3 * setting.body_size:
         return 0.0
     score = _type_score(rows, setting) + _wording_score(text)
     score += _region_score(rows, setting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -86,6 +87,28 @@ def table_block(table: Table, lines: Sequence[TextLine]) -> Block:
         mean_confidence(lines),
         table=table,
         lines=whole_lines(lines),
+    )
+
+
+def aligned_block(lines: Sequence[TextLine]) -> Block:
+    """A CODE block whose spaces put every piece where it stands on the page."""
+    left = min(item.left for item in lines)
+    letter = statistics.median(item.width / max(1, len(item.text.strip())) for item in lines)
+    rows: list[str] = []
+    for row in rows_of(lines):
+        text = ""
+        for piece in row:
+            column = round((piece.left - left) / max(1.0, letter))
+            gap = max(column - len(text), 2 if text else 0)
+            text += " " * gap + piece.text.strip()
+        rows.append(text)
+    return Block(
+        BlockKind.CODE,
+        union(item.line.bbox for item in lines),
+        "\n".join(rows),
+        mean_confidence(lines),
+        lines=whole_lines(lines),
+        style={"aligned": True},
     )
 
 

@@ -12,7 +12,7 @@ from ocr.document import BBox, Block, Table
 from ocr.layout.boxes import inside_share, middle_x, middle_y, overlap_x, overlap_y, union
 from ocr.layout.regions import Region
 from ocr.layout.ruling import Rule, Rules
-from ocr.layout.table_model import Slot, TableArea, make_table, table_block
+from ocr.layout.table_model import Slot, TableArea, aligned_block, make_table, table_block
 from ocr.layout.tables_open import OpenTable, build_open_table
 from ocr.layout.tables_ruled import Grid, find_grids, grid_slots, is_subdivided
 from ocr.layout.textlines import TextLine, rows_of
@@ -296,9 +296,14 @@ def _from_area(area: TableArea, em: float, found: Sequence[FoundTable]) -> Found
         return None
     local = statistics.median(item.size for item in area.lines)
     built = build_open_table(area, min(em, local) if local else em)
-    if built is None or not _is_trusted(built, area):
+    if built is None:
         return None
-    return FoundTable(table_block(built.table, area.lines), area.lines)
+    if _is_trusted(built, area):
+        return FoundTable(table_block(built.table, area.lines), area.lines)
+    if area.support >= 0.6 and built.prose_columns == 0 and not _is_form(built.table):
+        # Surely a table, but not one to be cut into cells.
+        return FoundTable(aligned_block(area.lines), area.lines)
+    return None
 
 
 def _overlaps(a: BBox, b: BBox) -> bool:

@@ -240,7 +240,7 @@ def _with_bold(lines: list[TextLine]) -> list[TextLine]:
         return lines
     typical = weighted_median(weights)
     spread = weighted_median((abs(weight - typical), letters) for weight, letters in weights)
-    heavy = typical + max(0.16 * typical, 4 * spread)
+    heavy = typical + min(0.28 * typical, max(0.16 * typical, 2.5 * spread))
     return [
         replace(
             item,
