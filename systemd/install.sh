@@ -83,7 +83,8 @@ install_service() {
         install -m 0644 "$SOURCE/systemd/scanmd-gpu.conf" "$ROOT$DROPINS/20-gpu.conf"
     fi
     inside systemd-sysusers /usr/local/lib/sysusers.d/scanmd.conf
-    inside systemd-tmpfiles --create /usr/local/lib/tmpfiles.d/scanmd.conf
+    # Another system makes its folders when it boots.
+    if live; then systemd-tmpfiles --create /usr/local/lib/tmpfiles.d/scanmd.conf; fi
 }
 
 install_settings() {

@@ -149,8 +149,8 @@ def wheelhouse() -> tuple[Path, Path]:
         pytest.skip(f"there is no {lock}")
     wheels = CACHE / "wheels"
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, "-f", wheels]
-    subprocess.run([*pip, "-r", lock], check=True)
-    subprocess.run([*pip, "setuptools>=77"], check=True)
+    subprocess.run([*pip, "-r", lock], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([*pip, "setuptools>=77"], check=True, stderr=subprocess.DEVNULL)
     return lock, wheels
 
 
