@@ -52,8 +52,9 @@ def probed(container):
     container.run("systemctl", "daemon-reload")
 
 
-def test_the_engine_reads_under_the_hardened_unit(probed):
-    assert "4711" in probed["text"]
+def test_the_engine_reads_under_the_hardened_unit(probed, container):
+    log = container.run("journalctl", "--unit=scanmd", "--no-pager", "--output=cat")
+    assert "4711" in probed["text"], log
 
 
 def test_only_configured_folders_can_be_written(probed):
