@@ -13,6 +13,7 @@ from ocr.layout.figures import find_figures
 from ocr.layout.furniture import part_furniture
 from ocr.layout.headings import Setting
 from ocr.layout.order import reading_order
+from ocr.layout.receipts import is_till_roll, receipt_blocks
 from ocr.layout.regions import Region
 from ocr.layout.ruling import find_rules, part_underlines
 from ocr.layout.tables import find_tables
@@ -59,14 +60,18 @@ def assemble(
         which the Markdown writer decides heading levels over the document.
     """
     del options
-    texts = prepare(lines, image)
+    # Everything measured here is brightness; one channel is a third of the work.
+    grey = None if image is None else _grey(image)
+    texts = prepare(lines, grey)
     em = body_size(texts) or size_px[1] / 60
-    rules, texts = part_underlines(find_rules(image, em), texts, em)
+    rules, texts = part_underlines(find_rules(grey, em), texts, em)
     facts = _page_facts(texts, size_px, em, regions)
+    if texts and is_till_roll(texts, em):
+        return tuple(receipt_blocks(texts, em))
     tables = find_tables(texts, rules, regions, em)
     taken = {id(item) for table in tables for item in table.lines}
     free = [item for item in texts if id(item) not in taken]
-    figures = find_figures(free, image, regions, em)
+    figures = find_figures(free, grey, regions, em)
     taken = {id(item) for figure in figures for item in figure.lines}
     free = [item for item in free if id(item) not in taken]
     atoms = [_atom(table.block, table.lines) for table in tables]
@@ -78,6 +83,12 @@ def assemble(
     for index, flow in enumerate(flows):
         blocks.extend(flow_blocks(flow, facts, flows, first=index == 0))
     return (*head, *blocks, *foot)
+
+
+def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    import cv2
+
+    return image if image.ndim == 2 else cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
 
 
 def _atom(block: Block, around: Sequence[Boxed]) -> Atom:

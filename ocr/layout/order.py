@@ -304,6 +304,10 @@ def _read_in_rows(columns: Sequence[Sequence[T]], em: float) -> bool:
     """
     if all(is_prose(column, em) for column in columns):
         return False
+    everything = union([item for column in columns for item in column])
+    if everything.width < 30 * em and not any(is_prose(column, em) for column in columns):
+        # A till roll is too narrow for columns: what is level belongs together.
+        return True
     left, right = columns[0], columns[1]
     if min(len(left), len(right)) == 1 and max(len(left), len(right)) > 3:
         return False

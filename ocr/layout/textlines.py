@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ocr.document import Line
+from ocr.document import BBox, Line
 from ocr.layout.boxes import middle_y, overlap_y, union
 from ocr.layout.ink import measure_ink
 
@@ -162,7 +162,7 @@ def _measured(lines: Sequence[Line], image: NDArray[np.uint8] | None) -> list[Te
         None if ink is None else ink.core_px / _core_share(line.text)
         for line, ink in zip(lines, inks, strict=True)
     ]
-    advances = [line.bbox.width / advance_em(line.text) for line in lines]
+    advances = [item.width / advance_em(item.text) for item in plain]
     # How wide this page's type runs against the averages (typewriters: twice).
     setting = weighted_median(
         (core / advance, len(line.text))
@@ -185,9 +185,12 @@ def _measured(lines: Sequence[Line], image: NDArray[np.uint8] | None) -> list[Te
 
 def _plain(line: Line) -> TextLine:
     box = line.bbox
+    if box.width < 1 or box.height < 1:
+        # A box without area would divide by zero in every comparison.
+        box = BBox(box.left, box.top, max(box.right, box.left + 1), max(box.bottom, box.top + 1))
     # Detection boxes carry about 8 % of margin above and below (measured).
     trim = 0.08 * box.height
-    size = 0.8 * (line.height_px or box.height)
+    size = 0.8 * max(1.0, line.height_px or box.height)
     return TextLine(
         line, box.left, box.top + trim, box.right, box.bottom - trim, size, bold=bool(line.bold)
     )
