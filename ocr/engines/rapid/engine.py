@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,6 +108,9 @@ class RapidEngine:
         self._models = None
         self._tiny = None
         gc.collect()
+        # glibc keeps freed pages for itself until it is asked to give them back.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
     def describe(self) -> EngineInfo:
         """Name, version and the packages that carry the weights."""

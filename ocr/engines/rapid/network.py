@@ -31,7 +31,7 @@ class _Model(Protocol):
     def get_rt_info(self, path: list[str]) -> _Entry: ...
 
 
-_KEPT_SHAPES = "256"
+_KEPT_SHAPES = "32"
 """Compiled kernels that are kept, one set per input shape; bounds the memory."""
 
 
