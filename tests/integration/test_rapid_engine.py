@@ -173,6 +173,18 @@ def test_chinese_keeps_its_punctuation(engine: RapidEngine) -> None:
     assert "总金额为三千二百元，请在月底前付清。" in text
 
 
+@pytest.mark.parametrize("way", [Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_270])
+def test_a_label_that_runs_up_or_down_the_page(engine: RapidEngine, way: Image.Transpose) -> None:
+    page = page_image(ENGLISH, dpi=150, paper_in=(7.0, 4.0), margin_in=1.0)
+    face = ImageFont.truetype("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", 26)
+    label = Image.new("RGB", (300, 40), "white")
+    ImageDraw.Draw(label).text((5, 4), "Tonnage per month", fill="black", font=face)
+    page.paste(label.transpose(way), (40, 120))
+    read = " ".join(block.text for block in _read(engine, np.asarray(page)).blocks)
+    assert "Tonnage per month" in read
+    assert "machine parts; only 96" in read
+
+
 def test_words_of_a_text_layer_are_taken_as_they_are(engine: RapidEngine) -> None:
     words = ("Zahlbar", "bis", "Freitag")
     lines = tuple(

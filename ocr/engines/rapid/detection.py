@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,17 @@ _GRID_PX = 32
 """The network halves its input five times."""
 _INK = 0.3
 """Probability from which a pixel counts as text."""
-_SURE = 0.5
+_SURE = 0.4
 """Mean probability that a box must have to be kept."""
 _UNCLIP = 1.6
 """The network marks shrunken lines; area × this ÷ perimeter grows them back."""
 _MAX_BOXES = 3000
-_TEXT_PX = 9.5
+_TEXT_PX = 12.0
 """Height of small letters (x-height) that the detector sees best for its cost."""
 _LEAST_PX = 1280
-_MOST_PX = 2000
-"""Long side of a searched page: smaller merges columns, larger only costs time."""
+_MOST_PX = 1850
+_MOST_MPX = 2.2
+"""Size of a searched page: smaller merges columns, larger costs time and memory."""
 _LARGEST_SCALE = 2.5
 _FAST_SHARE = 0.8
 
@@ -57,7 +59,8 @@ def search_scale(size_px: tuple[int, int], text_px: float | None, *, fast: bool 
     share = _FAST_SHARE if fast else 1.0
     scale = share if text_px is None else share * _TEXT_PX / text_px
     scale = max(scale, min(1.0, share * _LEAST_PX / longest))
-    return min(scale, _LARGEST_SCALE, _MOST_PX / longest)
+    area = math.sqrt(_MOST_MPX * 1e6 / (size_px[0] * size_px[1]))
+    return min(scale, _LARGEST_SCALE, _MOST_PX / longest, area)
 
 
 def find_text(network: Network, image: NDArray[np.uint8], *, scale: float) -> list[TextBox]:

@@ -23,6 +23,7 @@ from ocr.engines.rapid.network import Network, usable_cores
 from ocr.engines.rapid.placement import save_figures, to_scan
 from ocr.engines.rapid.preparation import prepare
 from ocr.engines.rapid.recognition import Reading, Recogniser, cut_out
+from ocr.engines.rapid.upended import is_upended, sideways
 from ocr.engines.rapid.wording import corrected, remarks
 from ocr.errors import EngineUnavailable
 from ocr.imaging.measure import text_height
@@ -33,6 +34,8 @@ from ocr.options import Profile, ReadOptions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_SURE = 0.9
+"""Tall boxes read with more confidence are not looked at from the side."""
 _READ_AGAIN = 0.975
 """Lines that the tiny model reads with less confidence go to the small one."""
 
@@ -167,7 +170,9 @@ class RapidEngine:
         if progress is not None:
             progress()
         crops = [cut_out(page.upright, box) for box in boxes]
-        readings = corrected(_read(models, tiny, crops, progress))
+        readings = _read(models, tiny, crops, progress)
+        _read_upended(models.recognition, page.upright, boxes, readings)
+        readings = corrected(readings)
         lines = [line_from(box, reading) for box, reading in zip(boxes, readings, strict=True)]
         notes = [*page.notes, *remarks(readings)]
         if options.profile is Profile.FAST and tiny is None:
@@ -237,3 +242,19 @@ def _read(
     for i, reading in zip(doubtful, again, strict=True):
         readings[i] = reading
     return readings
+
+
+def _read_upended(
+    recogniser: Recogniser,
+    upright: NDArray[np.uint8],
+    boxes: Sequence[TextBox],
+    readings: list[Reading],
+) -> None:
+    """Replaces readings of tall boxes by a surer one from another side, if there is any."""
+    tall = [i for i, box in enumerate(boxes) if is_upended(box) and readings[i].confidence < _SURE]
+    crops = [crop for i in tall for crop in sideways(upright, boxes[i])]
+    others = recogniser.read(crops)
+    ways = len(crops) // max(1, len(tall))
+    for place, i in enumerate(tall):
+        here = [readings[i], *others[place * ways : (place + 1) * ways]]
+        readings[i] = max(here, key=lambda reading: reading.confidence)

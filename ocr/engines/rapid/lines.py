@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ocr.document import BBox, Line
+from ocr.engines.rapid.upended import is_upended
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,9 +36,10 @@ def line_from(box: TextBox, reading: Reading) -> Line | None:
     height = (
         float(np.linalg.norm(corners[3] - corners[0]) + np.linalg.norm(corners[2] - corners[1])) / 2
     )
-    words = tuple(_words(corners, reading.characters))
+    # The characters of an upended line do not stand along its upper edge.
+    words = () if is_upended(box) else tuple(_words(corners, reading.characters))
     return Line(
-        text=" ".join(word.text for word in words),
+        text=" ".join(reading.text.split()),
         bbox=_hull(corners),
         confidence=round(reading.confidence, 4),
         height_px=round(height, 1),
