@@ -1,0 +1,1 @@
+"""Watches inboxes, decides when and where, and supervises the reading of documents."""
