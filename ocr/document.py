@@ -189,7 +189,7 @@ def page_from_dict(data: dict[str, Any]) -> Page:
 _ALWAYS = {"page_index", "size_px", "dpi", "blocks", "kind", "bbox", "row", "column", "text"}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any field's value
     if isinstance(value, BBox):
         return [round(v, 2) for v in (value.left, value.top, value.right, value.bottom)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

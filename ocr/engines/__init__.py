@@ -1,0 +1,1 @@
+"""The engines: one package per model, one contract for all."""
