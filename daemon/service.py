@@ -17,7 +17,14 @@ from types import FrameType
 
 import structlog
 
-from daemon.errors import AlreadyRunning, IntakeRefused, ScanmdError, SourceBusy, StateUnusable
+from daemon.errors import (
+    AlreadyRunning,
+    IntakeRefused,
+    NoSpace,
+    ScanmdError,
+    SourceBusy,
+    StateUnusable,
+)
 from daemon.intake import being_written, examine, opened, walk, wanted
 from daemon.job import Arrival, JobState
 from daemon.ledger import Ledger
@@ -276,9 +283,8 @@ class Service:
             now_s = time.monotonic()
             self._take_hints(now_s)
             ready = self._tracker.due(now_s)
-            if ready and self._ledger.enqueue(ready):
-                log.info("queued", files=len(ready))
-                self._work_there.set()
+            if ready:
+                self._enqueue(ready)
             if now_s - root_s >= _ROOT_INTERVAL_S:
                 root_s = now_s
                 self._check_roots()
@@ -300,6 +306,17 @@ class Service:
                 self._report(now_s)
             if self._once and self._is_idle():
                 return
+
+    def _enqueue(self, ready: list[Arrival]) -> None:
+        try:
+            queued = self._ledger.enqueue(ready)
+        except NoSpace as error:
+            self._pause(str(error))
+            self._arrivals.extend(ready)  # they settle again, and by then there may be room
+            return
+        if queued:
+            log.info("queued", files=queued)
+            self._work_there.set()
 
     def _take_hints(self, now_s: float) -> None:
         while self._arrivals:
@@ -463,8 +480,8 @@ class Service:
                 self._worker.run(job)
                 self._pause(None)
                 return True
-            except Paused as paused:
-                reason = str(paused)
+            except (Paused, NoSpace) as obstacle:
+                reason = str(obstacle)
             finally:
                 self._busy.clear()
         self._pause(reason)
