@@ -27,10 +27,10 @@ _TEXT_PX = 12.0
 """Height of small letters (x-height) that the detector sees best for its cost."""
 _LEAST_PX = 1280
 _MOST_PX = 1850
-_MOST_MPX = 2.2
+_MOST_MPX = 2.0
 """Size of a searched page: smaller merges columns, larger costs time and memory."""
 _LARGEST_SCALE = 2.5
-_FAST_SHARE = 0.8
+_FAST_SHARE = 0.65
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def search_scale(size_px: tuple[int, int], text_px: float | None, *, fast: bool 
     Args:
         size_px: Width and height of the page.
         text_px: Usual height of its letters (x-height), None when unknown.
-        fast: Four fifths of the resolution.
+        fast: Two thirds of the resolution.
     """
     longest = max(size_px)
     share = _FAST_SHARE if fast else 1.0

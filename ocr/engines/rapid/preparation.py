@@ -24,8 +24,8 @@ _SURE_TURN = 0.55
 _SMALLEST_TILT_DEG = 0.15
 _LOOK_PX = 1400
 """Long side at which turn, tilt and sheet are looked for."""
-_MOST_MPX = 16.0
-"""Pixels of the upright page: A4 at 400 dpi, more adds memory and no words."""
+_MOST_MPX = 12.0
+"""Pixels of the upright page: A4 at 350 dpi, more adds memory and no words."""
 
 
 @dataclass(frozen=True, slots=True)
