@@ -34,7 +34,7 @@ setup-dev: $(STAMPS)/gpu-test
 run: $(STAMPS)/dev
 	@mkdir -p inbox var/state var/cache
 	$(BIN)/python -m tests.seed_inbox inbox/sample.pdf
-	SCANMD_STATE_DIR=var/state SCANMD_CACHE_DIR=var/cache \
+	SCANMD_STATE_DIR=$(CURDIR)/var/state SCANMD_CACHE_DIR=$(CURDIR)/var/cache \
 		$(BIN)/scanmd run --inbox inbox $(if $(ONCE),--once) $(ARGS)
 
 test: setup-dev lint

@@ -209,7 +209,11 @@ class Ledger(Views, PageJournal, OutputRecords, Compaction):
             if output is not None and state in {JobState.DONE, JobState.PARTIAL}:
                 confirm_output(connection, job_id, output, now_s=now_s)
             if state is JobState.GONE:
-                connection.execute("UPDATE sources SET size = -1 WHERE job_id = ?", (job_id,))
+                connection.execute(
+                    "UPDATE sources SET size = -1 WHERE job_id = ?1 "
+                    "AND path = (SELECT path FROM jobs WHERE id = ?1)",
+                    (job_id,),
+                )
             _release_waiting(connection, job_id)
             reached("before-ledger-commit")
 

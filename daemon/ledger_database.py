@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from daemon.errors import LedgerBusy, LedgerDamaged, NoSpace, ScanmdError, StateUnusable
-from daemon.ledger_schema import check_version, migrate
+from daemon.ledger_schema import check_version, migrate, version_of
 
 BUSY_TIMEOUT_S = 10.0
 """Far longer than any transaction here; only a stuck process holds the lock this long."""
@@ -72,7 +72,7 @@ class Database:
         with self._reading() as connection:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
-            raise LedgerDamaged(_damaged(self._path, verdict))
+            raise LedgerDamaged(damaged(self._path, verdict))
 
 
 def open_writable(path: Path) -> sqlite3.Connection:
@@ -88,7 +88,9 @@ def open_writable(path: Path) -> sqlite3.Connection:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640))
         connection = _connect(path, "rw")
         try:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
+            if version_of(connection) == 0:
+                # Only possible before the first table; gives space back in small steps.
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_MB << 20}")
@@ -166,7 +168,7 @@ def _translated(error: sqlite3.Error, path: Path) -> ScanmdError:
     extended = getattr(error, "sqlite_errorcode", 0)
     code = extended & 0xFF
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-        return LedgerDamaged(_damaged(path, str(error)))
+        return LedgerDamaged(damaged(path, str(error)))
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return LedgerBusy(
             f"Another process has held the ledger {path} for {BUSY_TIMEOUT_S:.0f} s. "
@@ -188,7 +190,8 @@ def _disk_full(path: Path) -> bool:
         return False
 
 
-def _damaged(path: Path, what: str) -> str:
+def damaged(path: Path, what: str) -> str:
+    """The sentence for a ledger that cannot be trusted any more."""
     return (
         f"The ledger {path} is damaged ({what}). Stop scanmd, move {path.name}, {path.name}-wal "
         f"and {path.name}-shm out of {path.parent}, and start it again. Nothing is lost: sources "

@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from daemon.errors import LedgerDamaged
 from daemon.faults import reached
-from daemon.ledger_database import Database
+from daemon.ledger_database import Database, damaged
 
 _ZLIB_LEVEL = 3
 """Page JSON shrinks several times over; higher levels gain little and cost more."""
@@ -198,7 +199,11 @@ class PageJournal(Database):
             if row is None:
                 return
             page_index = row[0]
-            yield zlib.decompress(row[1]).decode("utf-8", "surrogatepass")
+            try:
+                yield zlib.decompress(row[1]).decode("utf-8", "surrogatepass")
+            except (zlib.error, UnicodeDecodeError) as error:
+                what = f"page {page_index} of reading {reading_id}: {error}"
+                raise LedgerDamaged(damaged(self._path, what)) from error
 
     def restore_assets(self, fingerprint: str, read_key: str, folder: Path) -> int:
         """Write the journaled figures into a work folder; how many there were."""

@@ -350,10 +350,11 @@ def examine(folder: Folder, name: bytes) -> Standing | None:
         if error.errno in _PASSING:
             raise
         return None
+    information = os.fstat(fd)
+    if not stat.S_ISREG(information.st_mode):
+        os.close(fd)  # fdopen refuses folders with an error
+        return None
     with os.fdopen(fd, "rb", buffering=0) as file:
-        information = os.fstat(fd)
-        if not stat.S_ISREG(information.st_mode):
-            return None
         head = file.read(HEADER_MAX_BYTES)
         header = parse_header(head)
         text_start = head.index(b"\n") + 1 if header is not None else 0
