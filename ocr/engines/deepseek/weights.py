@@ -256,5 +256,6 @@ class _Files:
         from safetensors import safe_open
 
         if entry.file not in self._open:
-            self._open[entry.file] = safe_open(entry.file, framework="pt").__enter__()
+            opening: Any = safe_open(entry.file, framework="pt")
+            self._open[entry.file] = opening.__enter__()
         return self._open[entry.file].get_tensor(entry.key)
