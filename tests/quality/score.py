@@ -21,14 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from PIL import Image, ImageOps
-
 from ocr.document import Page
 from ocr.engines.base import PageImage
 from ocr.engines.rapid.engine import RapidEngine
 from ocr.markdown import render_markdown
 from ocr.options import MarkdownOptions, Profile, ReadOptions
+from ocr.sources import open_source
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpus"
 _COLUMNS = ("cer", "wr", "wp", "ord", "hr", "hp", "li_ok", "shape_ok", "cell", "adj", "sec_med")
@@ -51,10 +49,9 @@ def tasks(corpus: Path) -> list[Task]:
 
 
 def page_image(path: Path) -> PageImage:
-    """The page as the sources would hand it over."""
-    with Image.open(path) as opened:
-        pixels = np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
-    return PageImage(0, (pixels.shape[1], pixels.shape[0]), pixels)
+    """The page as it comes from a file that was dropped."""
+    with open_source(path, ReadOptions()) as source:
+        return source.page(0)
 
 
 def read_corpus(corpus: Path, folder: Path, *, profile: Profile) -> dict[str, Path]:

@@ -34,6 +34,9 @@ from ocr.options import Profile, ReadOptions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_PAGE_SIZES = 8
+_LINE_WIDTHS = 64
+"""Input shapes for which kernels stay compiled: lines recur in the same widths."""
 _SURE = 0.9
 """Tall boxes read with more confidence are not looked at from the side."""
 _READ_AGAIN = 0.94
@@ -99,7 +102,9 @@ class RapidEngine:
             return
         networks = []
         for model in (weights.ORIENTATION, weights.DETECTION, weights.RECOGNITION, weights.LAYOUT):
-            networks.append(Network(weights.weights_path(model), threads=self._threads))
+            kept = _LINE_WIDTHS if model is weights.RECOGNITION else _PAGE_SIZES
+            path = weights.weights_path(model)
+            networks.append(Network(path, threads=self._threads, kept_shapes=kept))
             if progress is not None:
                 progress()
         orientation, detection, recognition, layout = networks
@@ -196,7 +201,10 @@ class RapidEngine:
                 ]
             except EngineUnavailable:
                 return None
-            detection, recognition = (Network(path, threads=self._threads) for path in paths)
+            detection, recognition = (
+                Network(path, threads=self._threads, kept_shapes=kept)
+                for path, kept in zip(paths, (_PAGE_SIZES, _LINE_WIDTHS), strict=True)
+            )
             self._tiny = _TinyModels(detection, Recogniser(recognition, characters.rstrip("\n")))
         return self._tiny
 

@@ -31,8 +31,8 @@ class _Model(Protocol):
     def get_rt_info(self, path: list[str]) -> _Entry: ...
 
 
-_KEPT_SHAPES = "32"
-"""Compiled kernels that are kept, one set per input shape; bounds the memory."""
+_KEPT_SHAPES = 4
+"""Input shapes whose compiled kernels are kept, when the caller says nothing."""
 
 
 class Network:
@@ -41,12 +41,14 @@ class Network:
     Args:
         path: The ONNX file.
         threads: How many cores to use, 1 and up.
+        kept_shapes: For how many input shapes compiled kernels are kept; more save
+            time where shapes recur and cost memory.
 
     Raises:
         EngineUnavailable: OpenVINO cannot be imported or refuses the file.
     """
 
-    def __init__(self, path: Path, *, threads: int) -> None:
+    def __init__(self, path: Path, *, threads: int, kept_shapes: int = _KEPT_SHAPES) -> None:
         try:
             import openvino
         except ImportError as error:
@@ -64,7 +66,7 @@ class Network:
                     "INFERENCE_NUM_THREADS": threads,
                     "NUM_STREAMS": 1,
                     "ENABLE_CPU_PINNING": False,
-                    "CPU_RUNTIME_CACHE_CAPACITY": _KEPT_SHAPES,
+                    "CPU_RUNTIME_CACHE_CAPACITY": str(kept_shapes),
                 },
             )
         except RuntimeError as error:

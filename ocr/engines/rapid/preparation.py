@@ -53,13 +53,30 @@ def prepare(orientation: Network, scan: NDArray[np.uint8], *, correct: bool) -> 
     """
     transform = Transform.identity((scan.shape[1], scan.shape[0]))
     if correct:
-        transform = _level(_turned(orientation, _flat(transform, scan), scan), scan)
+        transform = _corrected(orientation, scan, transform)
     transform = _bearable(transform)
     upright = transform.apply(scan)
     steps: tuple[str, ...] = ()
     if correct:
         upright, steps = clean(upright, paper_state(upright))
     return Prepared(upright, transform, (*transform.steps, *steps))
+
+
+def _corrected(orientation: Network, scan: NDArray[np.uint8], transform: Transform) -> Transform:
+    """Flat, upright and level, judged on one small copy of the page."""
+    look = _look(transform, scan)
+    corners = sheet_corners(np.asarray(cv2.cvtColor(look, cv2.COLOR_RGB2GRAY), np.uint8))
+    if corners is not None:
+        corners = corners * (transform.size_px[0] / look.shape[1])
+        transform = transform.flatten(corners, sheet_size(corners))
+        look = _look(transform, scan)
+    scores = turn_scores(orientation, look)
+    if scores.max() > _SURE_TURN:
+        turns = -int(scores.argmax())
+        transform = transform.turn(turns)
+        look = np.ascontiguousarray(np.rot90(look, -turns))
+    tilt = skew_deg(np.asarray(cv2.cvtColor(look, cv2.COLOR_RGB2GRAY), np.uint8))
+    return transform.tilt(tilt) if abs(tilt) >= _SMALLEST_TILT_DEG else transform
 
 
 def _look(transform: Transform, scan: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -77,23 +94,3 @@ def _fitted(transform: Transform, scale: float) -> Transform:
 def _bearable(transform: Transform) -> Transform:
     width, height = transform.size_px
     return _fitted(transform, float(np.sqrt(_MOST_MPX * 1e6 / (width * height))))
-
-
-def _flat(transform: Transform, scan: NDArray[np.uint8]) -> Transform:
-    look = _look(transform, scan)
-    corners = sheet_corners(np.asarray(cv2.cvtColor(look, cv2.COLOR_RGB2GRAY), np.uint8))
-    if corners is None:
-        return transform
-    corners = corners * (transform.size_px[0] / look.shape[1])
-    return transform.flatten(corners, sheet_size(corners))
-
-
-def _turned(orientation: Network, transform: Transform, scan: NDArray[np.uint8]) -> Transform:
-    scores = turn_scores(orientation, _look(transform, scan))
-    return transform.turn(-int(scores.argmax())) if scores.max() > _SURE_TURN else transform
-
-
-def _level(transform: Transform, scan: NDArray[np.uint8]) -> Transform:
-    look = _look(transform, scan)
-    tilt = skew_deg(np.asarray(cv2.cvtColor(look, cv2.COLOR_RGB2GRAY), np.uint8))
-    return transform.tilt(tilt) if abs(tilt) >= _SMALLEST_TILT_DEG else transform

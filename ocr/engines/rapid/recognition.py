@@ -20,10 +20,12 @@ HEIGHT_PX = 48
 """Height that the recogniser was trained on."""
 _STEP_PX = 8
 """Columns of the crop for each decision of the network."""
-_ROUND_PX = 32
-"""Crop widths are rounded up to this, so that few shapes need kernels of their own."""
-_BATCH_PX = 1280
-"""Columns read at once: more costs memory and gains no time."""
+_ROUND_PX = ((256, 32), (768, 64), (1 << 30, 128))
+"""Crops up to the first width are rounded up to the second, so that few shapes need
+compiled kernels, which cost more memory than the models."""
+_TOGETHER = 4
+_TOGETHER_PX = 512
+"""Crops up to this width are read four at once; wider ones gain nothing by it."""
 _BEYOND_DOUBT = 0.98
 _WORTH_A_LOOK = 0.005
 
@@ -179,19 +181,21 @@ class Recogniser:
 
 
 def _batches(widths: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Indices that are read together, of near widths, with the padded width."""
-    order = sorted(range(len(widths)), key=lambda i: widths[i])
-    batch: list[int] = []
-    padded = 0
-    for i in order:
-        width = -(-widths[i] // _ROUND_PX) * _ROUND_PX
-        if batch and (width != padded or (len(batch) + 1) * width > _BATCH_PX):
-            yield batch, padded
-            batch = []
-        batch.append(i)
-        padded = width
-    if batch:
-        yield batch, padded
+    """Indices that are read together, of one padded width, with that width."""
+    by_width: dict[int, list[int]] = {}
+    for i, width in enumerate(widths):
+        by_width.setdefault(_rounded(width), []).append(i)
+    for padded, indices in sorted(by_width.items()):
+        fours = len(indices) // _TOGETHER * _TOGETHER if padded <= _TOGETHER_PX else 0
+        for start in range(0, fours, _TOGETHER):
+            yield indices[start : start + _TOGETHER], padded
+        for i in indices[fours:]:
+            yield [i], padded
+
+
+def _rounded(width: int) -> int:
+    step = next(step for most, step in _ROUND_PX if width <= most)
+    return -(-width // step) * step
 
 
 def _normalised(crops: Sequence[NDArray[np.uint8]], width: int) -> NDArray[np.float32]:
