@@ -89,7 +89,7 @@ def run(
     settings = _load(config, inbox, outbox, engine=engine, log_format=log_format).settings
     for problem in check_folders(settings):
         if problem.fatal:
-            raise ConfigError(problem.reason)
+            raise ConfigError(str(problem))
     Service(settings, once=once).run()
 
 
@@ -194,7 +194,7 @@ def config_check(config: Config = None) -> None:
     loaded = _load(config)
     problems = check_folders(loaded.settings)
     for problem in problems:
-        print(problem.reason, file=sys.stderr)
+        print(problem, file=sys.stderr)
     if problems:
         raise typer.Exit(ConfigError.exit_code)
     print(f"{loaded.config or 'The settings'}: ok, {len(loaded.settings.inboxes)} inboxes.")

@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -38,6 +38,7 @@ from ocr import (
     EngineUnavailable,
     MarkdownOptions,
     OcrError,
+    Page,
     PageStatus,
     ReadOptions,
     Step,
@@ -45,6 +46,7 @@ from ocr import (
     page_from_dict,
     page_to_dict,
     render_markdown,
+    write_layout_pdf,
 )
 
 _PR_SET_PDEATHSIG = 1
@@ -68,6 +70,7 @@ class ReaderChild:
             "read": self._read,
             "close": self._close,
             "render": self._render,
+            "draw": self._draw,
         }
 
     def serve(self) -> None:
@@ -153,6 +156,22 @@ class ReaderChild:
             "page_count": len(pages),
             "gaps": [page.page_index for page in pages if page.status in _GAPS],
         }
+
+    def _draw(self, command: Message) -> Message:
+        with Path(command["pages"]).open(encoding="utf-8") as journal:
+            pages = (page_from_dict(json.loads(line)) for line in journal if line.strip())
+            count = write_layout_pdf(
+                self._told(pages),
+                Path(command["source"]),
+                Path(command["target"]),
+                from_plain(ReadOptions, command["options"]),
+            )
+        return {"page_count": count}
+
+    def _told(self, pages: Iterable[Page]) -> Iterator[Page]:
+        for page in pages:
+            self._progress()
+            yield page
 
     def _progress(self) -> None:
         now_s = time.monotonic()

@@ -276,6 +276,34 @@ class Reader:
             reply = self._ask("render", command, limit_s=self._limits.render_s)
             return Rendered(reply["page_count"], tuple(reply["gaps"]))
 
+    def draw(self, pages_jsonl: Path, source: Path, target: Path, options: ReadOptions) -> int:
+        """Write a PDF of the source with each page's blocks drawn over it. Loads no engine.
+
+        Args:
+            pages_jsonl: One `page_to_dict` per line, in page order.
+            source: The file that the pages were read from.
+            target: The PDF; written anew.
+            options: As for reading.
+
+        Returns:
+            How many pages were drawn.
+
+        Raises:
+            OcrError, NoSpace, ReaderError: As `render`.
+        """
+        command = {
+            "do": "draw",
+            "pages": str(pages_jsonl.absolute()),
+            "source": str(source.absolute()),
+            "target": str(target.absolute()),
+            "options": to_plain(options),
+        }
+        with self._turn():
+            self._ready_process()
+            self._state = ReaderState.RENDERING
+            reply = self._ask("render", command, limit_s=self._limits.render_s)
+            return int(reply["page_count"])
+
     def unload_if_idle(self) -> bool:
         """End the process if nothing was asked of it for long; True if it was ended.
 

@@ -21,6 +21,7 @@ from daemon.errors import (
     AlreadyRunning,
     IntakeRefused,
     NoSpace,
+    ReaderError,
     ScanmdError,
     SourceBusy,
     StateUnusable,
@@ -31,13 +32,21 @@ from daemon.ledger import Ledger
 from daemon.logs import set_up
 from daemon.model_commands import model_folder
 from daemon.purge import WorkDir
-from daemon.reader_pool import Reader, ReaderLimits
+from daemon.reader_pool import Reader, ReaderLimits, ReaderState
 from daemon.settings import Inbox, Settings
 from daemon.settling import SettleTracker, Sign
 from daemon.systemd import Notifier
 from daemon.watching import InboxWatcher
 from daemon.worker import Paused, Worker, describe_current
-from ocr import EngineChoice, SourceKind, TailState, choose_engine, sniff, tail_state
+from ocr import (
+    EngineChoice,
+    EngineUnavailable,
+    SourceKind,
+    TailState,
+    choose_engine,
+    sniff,
+    tail_state,
+)
 
 _TICK_S = 0.5
 _NOTE_INTERVAL_S = 1.0
@@ -122,6 +131,7 @@ class Service:
         self._stop = threading.Event()
         self._work_there = threading.Event()
         self._busy = threading.Event()
+        self._engine_checked = threading.Event()
         self._paused: str | None = None
         self._reported: set[int] = set()
         self._known: dict[int, int] = {}
@@ -177,12 +187,20 @@ class Service:
                 self._report_watcher(watcher)
             for thread in threads:
                 thread.start()
+            self._await_engine()
             self._notifier.ready(self._status_text())
             log.info("ready", inboxes=len(self._inboxes))
             self._loop()
             self._shut_down(threads)
         if self._fatal is not None:
             raise self._fatal
+
+    def _await_engine(self) -> None:
+        """Wait until the engine is loaded or known not to work; a large one takes minutes."""
+        while not self._engine_checked.wait(_TICK_S) and not self._stop.is_set():
+            if self._reader.state is not ReaderState.STOPPED:
+                self._notifier.status(f"loading the engine {self._choice.name}")
+                self._notifier.extend_timeout(30)
 
     # Hints and scans, from other threads
 
@@ -251,7 +269,7 @@ class Service:
                     self._known[hash(path)] = numbers
                 else:
                     self._arrivals.append(arrival)
-        if key in self._scanned:
+        if key in self._scanned and self._watchers[key].is_same_root():
             root = os.fsencode(inbox.path) + b"/"
             for path, _ in self._ledger.known_signatures():
                 if path.startswith(root) and hash(path) not in seen and not os.path.lexists(path):
@@ -330,7 +348,7 @@ class Service:
                 arrival = examine(path, inbox)
             except FileNotFoundError:
                 self._tracker.forget(path)
-                if self._watchers[key].paused is None and inbox.path.exists():
+                if self._watchers[key].is_same_root():
                     self._gone(path)
             except IntakeRefused as error:
                 if not os.path.isdir(path):  # noqa: PTH112 - bytes
@@ -454,6 +472,7 @@ class Service:
 
     def _work_forever(self) -> None:
         try:
+            self._check_engine()
             for job in self._ledger.to_dispose():
                 self._worker.dispose(job)
             while not self._stop.is_set():
@@ -465,6 +484,15 @@ class Service:
             self._fatal = error
             self._stop.set()
             self._wake.set()
+
+    def _check_engine(self) -> None:
+        try:
+            info = self._reader.load()
+            log.info("engine loaded", name=info.name, version=info.version, device=info.device)
+        except (EngineUnavailable, ReaderError, NoSpace) as error:
+            self._pause(str(error))
+        finally:
+            self._engine_checked.set()
 
     def _work_once(self) -> bool:
         """Read one document if there is one and nothing forbids it."""

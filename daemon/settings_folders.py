@@ -24,6 +24,10 @@ class FolderProblem:
     fatal: bool
     """Waiting will not help: `scanmd run` refuses to start."""
 
+    def __str__(self) -> str:
+        """The setting, its value, and what is wrong with it."""
+        return f"{self.key} = {self.path}: {self.reason}."
+
 
 def refuse_loops(settings: Settings) -> None:
     """Refuse folders of which one would feed another. Looks at no disk.

@@ -121,6 +121,14 @@ class InboxWatcher:
         self._arm()
         self._on_rescan("watching begins")
 
+    def is_same_root(self) -> bool:
+        """Whether the folder is still the one being watched: what it lacks is truly gone."""
+        try:
+            information = self.inbox.path.stat()
+        except OSError:
+            return False
+        return self.paused is None and self._root == (information.st_dev, information.st_ino)
+
     def stop(self) -> None:
         """End watching."""
         observer, self._observer = self._observer, None

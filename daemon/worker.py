@@ -183,7 +183,7 @@ class Worker:
             return
         if self._ledger.complete_page_count(fingerprint, key) is None:
             self._read_pages(job, source, options, fingerprint=fingerprint, key=key)
-        self._deliver(job, inbox, folder, fingerprint=fingerprint, key=key)
+        self._deliver(job, inbox, folder, options=options, fingerprint=fingerprint, key=key)
         log.info("delivered", job=job.id, file=job.path,
                  seconds=round(time.monotonic() - started_s, 2))  # fmt: skip
 
@@ -231,7 +231,16 @@ class Worker:
                 return _gap(index, str(error))
         return _gap(index, "The page brought the reading process down twice.")
 
-    def _deliver(self, job: Job, inbox: Inbox, folder: Path, *, fingerprint: str, key: str) -> None:
+    def _deliver(
+        self,
+        job: Job,
+        inbox: Inbox,
+        folder: Path,
+        *,
+        options: ReadOptions,
+        fingerprint: str,
+        key: str,
+    ) -> None:
         pages = folder / "pages.jsonl"
         gaps, readable, reason = 0, 0, None
         with pages.open("w", encoding="utf-8") as lines:
@@ -260,9 +269,15 @@ class Worker:
             self._reader.render(pages, target, options)
             return target
 
+        sidecars = {}
+        if options.visualization:
+            drawing = folder / "layout.pdf"
+            self._reader.draw(pages, folder / "source", drawing, options)
+            sidecars[".layout.pdf"] = drawing
         reached("before-fsync")
+        beside = Beside(assets, sidecars)
         output = deliver(
-            job, inbox, render, self._ledger, umask=self._settings.umask, beside=Beside(assets)
+            job, inbox, render, self._ledger, umask=self._settings.umask, beside=beside
         )
         reached("after-rename")
         state = JobState.PARTIAL if gaps else JobState.DONE
@@ -341,7 +356,7 @@ class Worker:
 
     def _read_key(self, options: ReadOptions) -> str:
         """What decides how pages look; passwords and folders do not."""
-        plain = replace(options, passwords=(), assets_dir=None)
+        plain = replace(options, passwords=(), assets_dir=None, visualization=False)
         return hashlib.sha256(f"{self._engine} {plain}".encode()).hexdigest()[:16]
 
 

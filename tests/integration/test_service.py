@@ -301,3 +301,91 @@ def test_once_reads_named_files_and_says_which_failed(office: Office, tmp_path: 
     assert told.returncode == 1
     assert "bad.pdf" in told.stderr
     assert "missing.pdf" in told.stderr
+
+
+def test_the_layout_is_drawn_when_asked_for(office: Office) -> None:
+    office.configure(enable_visualization=True)
+    _text_pdf(office.inbox / "scan.pdf", "First", "Second")
+    assert office.command("run", "--once").returncode == 0
+    told = subprocess.run(
+        ["pdfinfo", office.inbox / "scan.layout.pdf"], capture_output=True, text=True, check=True
+    )
+    assert "Pages:           2" in told.stdout
+    assert office.command("run", "--once").returncode == 0
+    assert len(list(office.inbox.iterdir())) == 3, "the drawing is no document to read"
+
+
+def test_an_engine_that_cannot_work_makes_documents_wait(office: Office) -> None:
+    office.configure(engine="tests.engines:NoSuchEngine")
+    _text_pdf(office.inbox / "scan.pdf", "Waits")
+    office.start()
+    office.wait_for(lambda: office.events("paused") and office.events("queued"))
+    report = json.loads(office.command("status", "--json").stdout)
+    assert report["counts"]["failed"] == 0
+    assert office.stop() == 0
+    office.configure()
+    assert office.command("run", "--once").returncode == 0
+    assert "Waits" in _body(office.inbox / "scan.mmd")
+
+
+def test_a_vanished_inbox_pauses_and_nothing_counts_as_deleted(
+    office: Office, tmp_path: Path
+) -> None:
+    _text_pdf(office.inbox / "scan.pdf", "Read once")
+    office.start()
+    office.wait_for(lambda: office.ended(1))
+    office.inbox.rename(tmp_path / "elsewhere")
+    office.wait_for(lambda: office.events("inbox paused"))
+    (tmp_path / "elsewhere").rename(office.inbox)
+    office.wait_for(lambda: len(office.events("watching")) == 2)
+    _text_pdf(office.inbox / "next.pdf", "Read after it")
+    office.wait_for((office.inbox / "next.mmd").exists)
+    assert len(office.events("page")) == 2
+
+
+def test_the_settings_can_be_checked_and_shown(office: Office) -> None:
+    told = office.command("config", "check")
+    assert told.returncode == 0
+    assert "ok" in told.stdout
+    shown = office.command("config", "show", COLUMNS="200", SCANMD_MAX_PAGES="77")
+    row = next(line for line in shown.stdout.splitlines() if line.startswith("max_pages"))
+    assert "77" in row
+    assert "SCANMD_MAX_PAGES" in row
+    assert f"{office.config}:1" in shown.stdout
+    dropin = office.command("systemd-dropin")
+    assert f"ReadWritePaths=-{office.inbox}" in dropin.stdout.replace('"', "")
+
+
+def test_a_missing_inbox_is_named(office: Office) -> None:
+    office.inbox.rmdir()
+    for command in (("config", "check"), ("run",)):
+        told = office.command(*command)
+        assert told.returncode == 78
+        assert str(office.inbox) in told.stderr
+        assert "Traceback" not in told.stderr
+
+
+def test_the_doctor_finds_what_is_wrong(office: Office) -> None:
+    told = office.command("doctor")
+    assert told.returncode == 0, told.stdout
+    assert "poppler" in told.stdout
+    assert "echo" in told.stdout
+    office.configure(engine="tests.engines:NoSuchEngine")
+    told = office.command("doctor")
+    assert told.returncode == 1
+    assert "PROBLEM engine" in told.stdout
+
+
+def test_old_work_files_are_purged(office: Office) -> None:
+    old = office.state / "work" / "job-9-dead"
+    old.mkdir(parents=True)
+    (old / "source").write_bytes(b"x" * 1000)
+    young = office.state / "work" / "job-10-young"
+    young.mkdir()
+    four_days_ago_s = time.time() - 4 * 86400
+    for path in (old / "source", old):
+        os.utime(path, (four_days_ago_s, four_days_ago_s))
+    told = office.command("purge")
+    assert told.stdout.startswith("1 ")
+    assert not old.exists()
+    assert young.exists()
