@@ -28,6 +28,8 @@ from daemon.settings_types import (
 )
 
 ENV_PREFIX = "SCANMD_"
+INSTALLED_STATE = Path("/var/lib/scanmd")
+INSTALLED_CACHE = Path("/var/cache/scanmd")
 SECRETS = frozenset({"pdf_passwords"})
 """Settings whose values are never shown."""
 
@@ -106,22 +108,28 @@ class Inbox(BaseModel):
         return self
 
 
-def _systemd_or_xdg(variable: str, xdg: str, fallback: str) -> Path:
-    """The directory systemd made for the service, else the user's own."""
+def _systemd_or_xdg(variable: str, xdg: str, fallback: str, installed: Path) -> Path:
+    """The directory systemd made for the service, else the user's own.
+
+    A command typed beside an installed service means the service's folder, which
+    systemd names to the service only. Whoever may not write there gets their own.
+    """
     given = os.environ.get(variable, "").split(":")[0]
     if given:
         return Path(given)
+    if not os.environ.get(xdg) and os.access(installed, os.W_OK):
+        return installed
     base = os.environ.get(xdg, "")
     # The XDG specification: a relative path is invalid and is to be ignored.
     return (Path(base) if base.startswith("/") else Path.home() / fallback) / "scanmd"
 
 
 def _state_dir() -> Path:
-    return _systemd_or_xdg("STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state")
+    return _systemd_or_xdg("STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", INSTALLED_STATE)
 
 
 def _cache_dir() -> Path:
-    return _systemd_or_xdg("CACHE_DIRECTORY", "XDG_CACHE_HOME", ".cache")
+    return _systemd_or_xdg("CACHE_DIRECTORY", "XDG_CACHE_HOME", ".cache", INSTALLED_CACHE)
 
 
 class Settings(BaseSettings):
@@ -141,11 +149,11 @@ class Settings(BaseSettings):
     )
     state_dir: AbsolutePath = Field(
         default_factory=_state_dir,
-        description="Ledger, work folder; default: `$STATE_DIRECTORY`, `$XDG_STATE_HOME/scanmd`.",
+        description="Ledger, work folder; default: the service's own, else `$XDG_STATE_HOME/scanmd`.",
     )
     cache_dir: AbsolutePath = Field(
         default_factory=_cache_dir,
-        description="Compiled models; default: `$CACHE_DIRECTORY` or `$XDG_CACHE_HOME/scanmd`.",
+        description="Weights; default: the service's own, else `$XDG_CACHE_HOME/scanmd`.",
     )
     settle_short_s: Seconds = _field(3.0, "Quiet time of a file that is closed and whole.")
     settle_long_s: Seconds = _field(120.0, "Quiet time of a file of which that cannot be seen.")

@@ -251,3 +251,16 @@ def test_the_table_replaces_what_stands_between_the_markers():
     assert renewed == f"a\n{BEGIN}\n\n{settings_tables()}\n\n{END}\nb\n"
     for name in (*Settings.model_fields, *Inbox.model_fields):
         assert f"| `{name}` |" in renewed
+
+
+def test_a_typed_command_means_the_installed_service(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`scanmd status` beside the service looks into the service's folder."""
+    for name in ("STATE_DIRECTORY", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    installed = tmp_path / "var"
+    monkeypatch.setattr("daemon.settings_models.INSTALLED_STATE", installed)
+    assert Settings(inboxes=[{"path": "/srv/in"}]).state_dir != installed
+    installed.mkdir()
+    assert Settings(inboxes=[{"path": "/srv/in"}]).state_dir == installed
