@@ -149,7 +149,7 @@ class Settings(BaseSettings):
     )
     state_dir: AbsolutePath = Field(
         default_factory=_state_dir,
-        description="Ledger, work folder; default: the service's own, else `$XDG_STATE_HOME/scanmd`.",
+        description="Ledger and work; default: the service's own, else `$XDG_STATE_HOME/scanmd`.",
     )
     cache_dir: AbsolutePath = Field(
         default_factory=_cache_dir,
