@@ -85,7 +85,7 @@ def examine(path: bytes, inbox: Inbox) -> Arrival:
         SourceBusy: The disk or share does not answer just now.
         FileNotFoundError: There is no such file (any more).
     """
-    with _opened(path, inbox) as fd:
+    with opened(path, inbox) as fd:
         return Arrival(str(inbox.path), path, signature_of(os.fstat(fd)))
 
 
@@ -108,7 +108,7 @@ def copy_in(arrival: Arrival, inbox: Inbox, target: Path, *, max_file_gb: float)
         FileNotFoundError: It is gone.
     """
     digest = hashlib.sha256()
-    with _opened(arrival.path, inbox) as fd:
+    with opened(arrival.path, inbox) as fd:
         before = signature_of(os.fstat(fd))
         if before != arrival.signature:
             raise SourceBusy(f"{shown(arrival.path)} changed before it was read.")
@@ -146,13 +146,7 @@ def being_written(fd: int) -> bool | None:
 
 @contextmanager
 def opened(path: bytes, inbox: Inbox) -> Iterator[int]:
-    """The file open for reading, as `examine` would take it; same errors."""
-    with _opened(path, inbox) as fd:
-        yield fd
-
-
-@contextmanager
-def _opened(path: bytes, inbox: Inbox) -> Iterator[int]:
+    """The regular file at a path below an inbox, open for reading; raises as `examine`."""
     parts = relative_parts(path, inbox)
     with _plain_errors(path):
         # One folder at a time: a link planted on the way meanwhile is not followed.
@@ -209,15 +203,19 @@ def _matches(patterns: tuple[str, ...], name: str, relative: str) -> bool:
     return expression.match(name) is not None or expression.match(relative) is not None
 
 
-def walk(inbox: Inbox) -> Iterator[bytes]:
+def walk(inbox: Inbox, below: Path | None = None) -> Iterator[bytes]:
     """Every wanted file below an inbox, junk folders left out, links never followed.
 
     Folders that cannot be read are passed over.
 
+    Args:
+        inbox: Its rules decide what is wanted.
+        below: Look in this folder of the inbox only.
+
     Raises:
-        OSError: The inbox itself cannot be listed.
+        OSError: The first folder itself cannot be listed.
     """
-    root = os.fsencode(inbox.path)
+    root = os.fsencode(below or inbox.path)
     folders = [root]
     while folders:
         folder = folders.pop()

@@ -53,10 +53,7 @@ def read_now(
         else:
             (folders if absolute.is_dir() else files).append(absolute)
     beside = {} if outbox is None else {"outbox": str(outbox.absolute())}
-    roots = dict.fromkeys(folders, True)
-    for file in files:
-        if not any(file.is_relative_to(folder) for folder in folders):
-            roots.setdefault(file.parent, False)
+    roots = dict.fromkeys([*folders, *(file.parent for file in files)])
     groups = [
         root for root in roots if not any(root != r and root.is_relative_to(r) for r in roots)
     ]
@@ -68,11 +65,9 @@ def read_now(
     arrivals = []
     for inbox in settings.inboxes:
         named = [os.fsencode(file) for file in files if file.is_relative_to(inbox.path)]
-        named += [
-            found
-            for found in walk(inbox)
-            if any(Path(os.fsdecode(found)).is_relative_to(folder) for folder in folders)
-        ]
+        for folder in folders:
+            if folder.is_relative_to(inbox.path):
+                named += walk(inbox, folder)
         for found in dict.fromkeys(named):
             try:
                 arrivals.append(examine(found, inbox))
@@ -96,7 +91,9 @@ def _read(settings: Settings, arrivals: list[Arrival]) -> list[Failure]:
         stack.callback(ledger.close)
         reader = make_reader(settings, choice)
         stack.callback(reader.kill)
-        worker = Worker(settings, ledger, reader, engine=choice.name, on_changed=lambda _path: None)
+        worker = Worker(
+            settings, ledger, reader, engine=choice.name, on_changed=lambda _inbox, _path: None
+        )
         ledger.enqueue(arrivals)
         bar = stack.enter_context(
             Progress(

@@ -270,11 +270,8 @@ class Reader:
             "target": str(target.absolute()),
             "options": to_plain(options),
         }
-        with self._turn():
-            self._ready_process()
-            self._state = ReaderState.RENDERING
-            reply = self._ask("render", command, limit_s=self._limits.render_s)
-            return Rendered(reply["page_count"], tuple(reply["gaps"]))
+        reply = self._ask_without_engine(command)
+        return Rendered(reply["page_count"], tuple(reply["gaps"]))
 
     def draw(self, pages_jsonl: Path, source: Path, target: Path, options: ReadOptions) -> int:
         """Write a PDF of the source with each page's blocks drawn over it. Loads no engine.
@@ -298,11 +295,7 @@ class Reader:
             "target": str(target.absolute()),
             "options": to_plain(options),
         }
-        with self._turn():
-            self._ready_process()
-            self._state = ReaderState.RENDERING
-            reply = self._ask("render", command, limit_s=self._limits.render_s)
-            return int(reply["page_count"])
+        return int(self._ask_without_engine(command)["page_count"])
 
     def unload_if_idle(self) -> bool:
         """End the process if nothing was asked of it for long; True if it was ended.
@@ -347,6 +340,13 @@ class Reader:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _ask_without_engine(self, command: Message) -> Message:
+        """The answer to what concerns a whole document; blamed on `render`."""
+        with self._turn():
+            self._ready_process()
+            self._state = ReaderState.RENDERING
+            return self._ask("render", command, limit_s=self._limits.render_s)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -26,7 +27,7 @@ from daemon.errors import (
     SourceBusy,
     StateUnusable,
 )
-from daemon.intake import being_written, examine, opened, walk, wanted
+from daemon.intake import being_written, examine, opened, signature_of, walk, wanted
 from daemon.job import Arrival, JobState
 from daemon.ledger import Ledger
 from daemon.logs import set_up
@@ -50,6 +51,7 @@ from ocr import (
 
 _TICK_S = 0.5
 _NOTE_INTERVAL_S = 1.0
+_SAME_NOTE_S = 15.0
 _ROOT_INTERVAL_S = 5.0
 _DAY_S = 86400.0
 _REPORTED_MAX = 10_000
@@ -109,6 +111,20 @@ def sole_user(state_dir: Path) -> Iterator[None]:
         os.close(fd)
 
 
+class _Timer:
+    """Runs an action every so often, first after one interval."""
+
+    def __init__(self, interval_s: float, action: Callable[[], None]) -> None:
+        self._interval_s = interval_s
+        self._action = action
+        self._last_s = time.monotonic()
+
+    def run_if_due(self, now_s: float) -> None:
+        if now_s - self._last_s >= self._interval_s:
+            self._last_s = now_s
+            self._action()
+
+
 class Service:
     """Everything that runs between start and SIGTERM."""
 
@@ -137,6 +153,8 @@ class Service:
         self._known: dict[int, int] = {}
         self._scanned: set[str] = set()
         self._fatal: ScanmdError | None = None
+        self._noted: dict[str, object] = {}
+        self._noted_s = 0.0
         self._choice = chosen_engine(settings)
         self._tracker = SettleTracker(
             settings.settle_short_s, settings.settle_long_s, self._probe_arrival
@@ -144,8 +162,8 @@ class Service:
         self._watchers = {
             key: InboxWatcher(
                 inbox,
-                on_hint=self._hint_from(key),
-                on_rescan=self._rescan_from(key),
+                on_hint=partial(self._hint, key),
+                on_rescan=partial(self._rescan, key),
             )
             for key, inbox in self._inboxes.items()
         }
@@ -171,7 +189,7 @@ class Service:
             stack.callback(self._reader.kill)
             self._worker = Worker(
                 settings, self._ledger, self._reader,
-                engine=self._choice.name, on_changed=self._changed,
+                engine=self._choice.name, on_changed=self._hint,
             )  # fmt: skip
             log.info("engine", name=self._choice.name, why=self._choice.why)
             signal.signal(signal.SIGTERM, self._on_signal)
@@ -204,31 +222,20 @@ class Service:
 
     # Hints and scans, from other threads
 
-    def _hint_from(self, key: str) -> Callable[[bytes], None]:
-        def hint(path: bytes) -> None:
-            self._hints.append((key, path))
-            self._wake.set()
+    def _hint(self, key: str, path: bytes) -> None:
+        self._hints.append((key, path))
+        self._wake.set()
 
-        return hint
-
-    def _rescan_from(self, key: str) -> Callable[[str], None]:
-        def rescan(reason: str) -> None:
-            log.debug("rescan", inbox=key, reason=reason)
-            if key not in self._wanted_rescans:
-                self._wanted_rescans.add(key)
-                self._rescans.put(key)
-
-        return rescan
+    def _rescan(self, key: str, reason: str) -> None:
+        log.debug("rescan", inbox=key, reason=reason)
+        if key not in self._wanted_rescans:
+            self._wanted_rescans.add(key)
+            self._rescans.put(key)
 
     def _rescan_all(self) -> None:
         log.warning("events were lost; every inbox is searched again")
         for key in self._inboxes:
-            self._rescan_from(key)("overflow")
-
-    def _changed(self, path: bytes) -> None:
-        for key, inbox in self._inboxes.items():
-            if path.startswith(os.fsencode(inbox.path) + b"/"):
-                self._hint_from(key)(path)
+            self._rescan(key, "overflow")
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
@@ -245,6 +252,10 @@ class Service:
                     self._scanned.add(key)
                 except OSError as error:
                     log.warning("inbox cannot be searched", inbox=key, reason=error.strerror)
+                except NoSpace as error:
+                    self._pause(str(error))
+                except ScanmdError as error:
+                    self._end_with(error)
             self._wake.set()
 
     def _scan(self, inbox: Inbox) -> None:
@@ -290,47 +301,47 @@ class Service:
     # The main thread
 
     def _loop(self) -> None:
-        settings = self._settings
-        root_s = note_s = poll_s = purge_s = rescan_s = time.monotonic()
+        timers = [
+            _Timer(_ROOT_INTERVAL_S, self._check_roots),
+            _Timer(self._settings.poll_interval_s, self._poll),
+            _Timer(self._settings.rescan_interval_s, self._rescan_every),
+            _Timer(_DAY_S, self._tidy),
+            _Timer(_NOTE_INTERVAL_S, self._report),
+        ]
         while not self._stop.is_set():
-            now_s = time.monotonic()
             due_s = self._tracker.next_due_s()
-            wait_s = _TICK_S if due_s is None else min(_TICK_S, max(0.0, due_s - now_s))
-            self._wake.wait(wait_s)
+            wait_s = _TICK_S if due_s is None else due_s - time.monotonic()
+            self._wake.wait(min(_TICK_S, max(0.0, wait_s)))
             self._wake.clear()
             now_s = time.monotonic()
             self._take_hints(now_s)
-            ready = self._tracker.due(now_s)
-            if ready:
-                self._enqueue(ready)
-            if now_s - root_s >= _ROOT_INTERVAL_S:
-                root_s = now_s
-                self._check_roots()
-            if now_s - poll_s >= settings.poll_interval_s:
-                poll_s = now_s
-                for key, watcher in self._watchers.items():
-                    if watcher.mode == "polling" and watcher.paused is None:
-                        self._rescan_from(key)("poll")
-            if now_s - rescan_s >= settings.rescan_interval_s:
-                rescan_s = now_s
-                for key in self._watchers:
-                    self._rescan_from(key)("interval")
-            if now_s - purge_s >= _DAY_S:
-                purge_s = now_s
-                self._purge(max_age_s=settings.work_max_age_days * _DAY_S)
-                self._ledger.compact(settings.ledger_keep_days * _DAY_S)
-            if now_s - note_s >= _NOTE_INTERVAL_S:
-                note_s = now_s
-                self._report(now_s)
+            if ready := self._tracker.due(now_s):
+                self._enqueue(ready, now_s)
+            for timer in timers:
+                timer.run_if_due(now_s)
             if self._once and self._is_idle():
                 return
 
-    def _enqueue(self, ready: list[Arrival]) -> None:
+    def _poll(self) -> None:
+        for key, watcher in self._watchers.items():
+            if watcher.mode == "polling" and watcher.paused is None:
+                self._rescan(key, "poll")
+
+    def _rescan_every(self) -> None:
+        for key in self._watchers:
+            self._rescan(key, "interval")
+
+    def _tidy(self) -> None:
+        self._purge(max_age_s=self._settings.work_max_age_days * _DAY_S)
+        self._ledger.compact(self._settings.ledger_keep_days * _DAY_S)
+
+    def _enqueue(self, ready: list[Arrival], now_s: float) -> None:
         try:
             queued = self._ledger.enqueue(ready)
         except NoSpace as error:
             self._pause(str(error))
-            self._arrivals.extend(ready)  # they settle again, and by then there may be room
+            for arrival in ready:  # they settle again, and by then there may be room
+                self._tracker.observe(arrival, now_s)
             return
         if queued:
             log.info("queued", files=queued)
@@ -354,7 +365,7 @@ class Service:
                 if not os.path.isdir(path):  # noqa: PTH112 - bytes
                     self._report_refused(path, str(error))
             except SourceBusy:
-                self._rescan_from(key)("busy")
+                self._rescan(key, "busy")
             else:
                 if not self._ledger.known(path, arrival.signature):
                     self._observe(arrival, now_s)
@@ -368,10 +379,10 @@ class Service:
         """Gone or changed: None (and seen anew); else what writer and tail say."""
         inbox = self._inboxes[arrival.inbox]
         try:
-            if examine(arrival.path, inbox).signature != arrival.signature:
-                self._changed(arrival.path)
-                return None
             with opened(arrival.path, inbox) as fd:
+                if signature_of(os.fstat(fd)) != arrival.signature:
+                    self._hint(arrival.inbox, arrival.path)
+                    return None
                 writer = being_written(fd)
                 tail = tail_state(fd)
                 is_tiff = sniff(os.pread(fd, 4096, 0)) is SourceKind.TIFF
@@ -410,16 +421,16 @@ class Service:
         counts = self._ledger.counts()
         return not counts[JobState.QUEUED] and not counts[JobState.READING]
 
-    def _report(self, now_s: float) -> None:
+    def _report(self) -> None:
+        now_s = time.monotonic()
         text = self._status_text()
         self._notifier.status(text)
         limit_s = self._settings.page_time_limit_s * 2 + self._settings.engine_load_limit_s
         if not self._busy.is_set() or now_s - self._reader.last_progress_s < limit_s:
             self._notifier.watchdog()
         current = self._worker.current
-        note = {
+        note: dict[str, object] = {
             "pid": os.getpid(),
-            "updated_s": time.time(),
             "engine": self._choice.name,
             "why": self._choice.why,
             "reader": str(self._reader.state),
@@ -432,8 +443,11 @@ class Service:
                 for key, w in self._watchers.items()
             ],
         }
-        with suppress(ScanmdError):
-            self._ledger.set_note(STATUS_NOTE, json.dumps(note))
+        # An idle service must not keep a disk awake: what is the same is written seldom.
+        if note != self._noted or now_s - self._noted_s >= _SAME_NOTE_S:
+            self._noted, self._noted_s = note, now_s
+            with suppress(ScanmdError):
+                self._ledger.set_note(STATUS_NOTE, json.dumps({**note, "updated_s": time.time()}))
 
     def _status_text(self) -> str:
         if self._paused is not None:
@@ -472,7 +486,12 @@ class Service:
 
     def _work_forever(self) -> None:
         try:
-            self._check_engine()
+            try:
+                self._load_engine()
+            except (Paused, NoSpace) as obstacle:
+                self._pause(str(obstacle))
+            finally:
+                self._engine_checked.set()
             for job in self._ledger.to_dispose():
                 self._worker.dispose(job)
             while not self._stop.is_set():
@@ -481,40 +500,47 @@ class Service:
                     self._work_there.wait(1.0)
                     self._work_there.clear()
         except ScanmdError as error:
-            self._fatal = error
-            self._stop.set()
-            self._wake.set()
+            self._end_with(error)
 
-    def _check_engine(self) -> None:
+    def _end_with(self, error: ScanmdError) -> None:
+        self._fatal = error
+        self._stop.set()
+        self._wake.set()
+
+    def _load_engine(self) -> None:
         try:
             info = self._reader.load()
-            log.info("engine loaded", name=info.name, version=info.version, device=info.device)
-        except (EngineUnavailable, ReaderError, NoSpace) as error:
-            self._pause(str(error))
-        finally:
-            self._engine_checked.set()
+        except (EngineUnavailable, ReaderError) as error:
+            raise Paused(str(error)) from error
+        log.info("engine loaded", name=info.name, version=info.version, device=info.device)
 
     def _work_once(self) -> bool:
         """Read one document if there is one and nothing forbids it."""
-        reason = self._no_room()
-        if reason is None:
-            self._busy.set()
-            try:
-                skip = [key for key, watcher in self._watchers.items() if watcher.paused]
-                job = self._ledger.claim(skip=skip)
-                if job is None:
-                    return False
-                log.info("reading", job=job.id, file=job.path)
-                self._worker.run(job)
-                self._pause(None)
-                return True
-            except (Paused, NoSpace) as obstacle:
-                reason = str(obstacle)
-            finally:
-                self._busy.clear()
-        self._pause(reason)
-        self._stop.wait(self._settings.retry_delay_s)
-        return False
+        self._busy.set()
+        try:
+            worked = self._read_next()
+        except (Paused, NoSpace) as obstacle:
+            self._busy.clear()  # waiting is no work: the watchdog must not miss progress
+            self._pause(str(obstacle))
+            self._stop.wait(self._settings.retry_delay_s)
+            return False
+        finally:
+            self._busy.clear()
+        self._pause(None)
+        return worked
+
+    def _read_next(self) -> bool:
+        if (reason := self._no_room()) is not None:
+            raise Paused(reason)
+        skip = [key for key, watcher in self._watchers.items() if watcher.paused]
+        job = self._ledger.claim(skip=skip)
+        if job is None:
+            if self._paused is not None:
+                self._load_engine()  # a pause ends when its reason does, not at the next document
+            return False
+        log.info("reading", job=job.id, file=job.path)
+        self._worker.run(job)
+        return True
 
     def _pause(self, reason: str | None) -> None:
         if reason != self._paused:

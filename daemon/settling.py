@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from daemon.job import Arrival, Signature
+from daemon.job import Arrival
 
 _BUSY_AGAIN_S = 1.0
 """How soon a file that somebody holds open is looked at again."""
@@ -57,11 +57,6 @@ class SettleTracker:
     def __len__(self) -> int:
         """How many files are waiting."""
         return len(self._waiting)
-
-    def signature(self, path: bytes) -> Signature | None:
-        """The last state seen of a waiting file."""
-        waiting = self._waiting.get(path)
-        return None if waiting is None else waiting.arrival.signature
 
     def observe(self, arrival: Arrival, now_s: float, *, age_s: float = 0.0) -> None:
         """A file was seen; a change begins its quiet time anew.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from watchdog.events import (
@@ -25,20 +25,18 @@ _REMOTE = ("nfs", "cifs", "smb", "fuse", "9p", "afs", "ceph", "vboxsf", "virtiof
 """File systems that other machines change without our kernel being told."""
 _LOCAL_FUSE = frozenset({"fuseblk"})
 """Local disks (NTFS, exFAT): only this machine writes to them."""
+_MOUNTINFO = "/proc/self/mountinfo"
 _WATCHES = "fs.inotify.max_user_watches or fs.inotify.max_user_instances"
 
 
-def filesystem_of(path: bytes, mountinfo: str = "/proc/self/mountinfo") -> str:
+def filesystem_of(path: bytes, mountinfo: str = _MOUNTINFO) -> str:
     """The type of the file system that a folder lies on ("ext4", "cifs")."""
-    best, kind = b"", "unknown"
     target = os.path.realpath(path)
-    with open(mountinfo, "rb") as table:  # noqa: PTH123 - a bytes path at heart
-        for line in table:
-            left, _, right = line.partition(b" - ")
-            point = left.split()[4].decode("unicode_escape").encode("latin-1")
-            inside = target == point or target.startswith(point.rstrip(b"/") + b"/")
-            if inside and len(point) >= len(best):
-                best, kind = point, right.split()[0].decode("ascii", "replace")
+    best, kind = b"", "unknown"
+    for point, filesystem in _mounts(mountinfo):
+        inside = target == point or target.startswith(point.rstrip(b"/") + b"/")
+        if inside and len(point) >= len(best):
+            best, kind = point, filesystem
     return kind
 
 
@@ -47,16 +45,19 @@ def must_poll(filesystem: str) -> bool:
     return filesystem not in _LOCAL_FUSE and filesystem.startswith(_REMOTE)
 
 
-def has_remote_mount(inbox: Inbox, mountinfo: str = "/proc/self/mountinfo") -> bool:
+def has_remote_mount(inbox: Inbox, mountinfo: str = _MOUNTINFO) -> bool:
     """Whether a network share is mounted somewhere below the inbox."""
     root = os.path.realpath(os.fsencode(inbox.path)).rstrip(b"/") + b"/"
+    return any(point.startswith(root) and must_poll(kind) for point, kind in _mounts(mountinfo))
+
+
+def _mounts(mountinfo: str) -> Iterator[tuple[bytes, str]]:
+    """Every mount point with its type; later ones lie over earlier ones."""
     with open(mountinfo, "rb") as table:  # noqa: PTH123 - a bytes path at heart
         for line in table:
             left, _, right = line.partition(b" - ")
             point = left.split()[4].decode("unicode_escape").encode("latin-1")
-            if point.startswith(root) and must_poll(right.split()[0].decode("ascii", "replace")):
-                return True
-    return False
+            yield point, right.split()[0].decode("ascii", "replace")
 
 
 class _Hints(FileSystemEventHandler):

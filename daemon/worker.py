@@ -85,7 +85,7 @@ class Worker:
         reader: Reader,
         *,
         engine: str,
-        on_changed: Callable[[bytes], None],
+        on_changed: Callable[[str, bytes], None],
     ) -> None:
         """Nothing is started.
 
@@ -94,7 +94,7 @@ class Worker:
             ledger: Gives the jobs and keeps the pages.
             reader: Reads the pages.
             engine: The chosen engine's name: pages of another engine are not reused.
-            on_changed: Is given the path of a source that changed while it waited.
+            on_changed: Is given inbox and path of a source that changed while it waited.
         """
         self.current: Current | None = None
         self.stopping = threading.Event()
@@ -329,7 +329,7 @@ class Worker:
         with suppress(FileNotFoundError, ScanmdError):
             if examine(job.path, inbox).signature != job.signature:
                 self._ledger.finish(job.id, JobState.GONE, reason="The file changed meanwhile.")
-                self._on_changed(job.path)
+                self._on_changed(job.inbox, job.path)
                 return
         self._again(job, inbox, reason)
 

@@ -328,6 +328,42 @@ def test_an_engine_that_cannot_work_makes_documents_wait(office: Office) -> None
     assert "Waits" in _body(office.inbox / "scan.mmd")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_a_full_disk_pauses_and_room_ends_the_pause_by_itself(office: Office) -> None:
+    # paperless-ngx#8329, paperless-gpt#1016: after the outage nothing goes on
+    office.state.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", office.state], check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        filler = office.state / "filler"
+        filler.write_bytes(b"x" * 50_000_000)
+        office.configure(min_free_gb=0.03)
+        _text_pdf(office.inbox / "scan.pdf", "Waits for room")
+        office.start()
+        office.wait_for(lambda: office.events("paused"))
+        assert not office.events("page")
+        filler.unlink()
+        office.wait_for(lambda: office.events("going on"))
+        office.wait_for(lambda: office.ended(1))
+        assert "Waits for room" in _body(office.inbox / "scan.mmd")
+        assert office.stop() == 0
+    finally:
+        office.kill()
+        subprocess.run(["umount", "-l", office.state], check=True)
+
+
+def test_naming_a_file_reads_nothing_else_beside_it(office: Office, tmp_path: Path) -> None:
+    folder = tmp_path / "loose"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("named.pdf", "other.pdf", "sub/deep.pdf"):
+        _text_pdf(folder / name, f"Text of {name}")
+    assert office.command("once", str(folder / "named.pdf"), str(folder / "sub")).returncode == 0
+    assert sorted(p.name for p in folder.rglob("*.mmd")) == ["deep.mmd", "named.mmd"]
+
+
 def test_a_vanished_inbox_pauses_and_nothing_counts_as_deleted(
     office: Office, tmp_path: Path
 ) -> None:
