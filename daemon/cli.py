@@ -301,7 +301,7 @@ def _print_jobs(title: str, jobs: list[Job]) -> None:
     print(f"\n{title}:")
     for job in jobs:
         when = datetime.fromtimestamp(job.updated_s).astimezone().strftime("%Y-%m-%d %H:%M")
-        pages = f", {job.page_count} pages" if job.page_count else ""
+        pages = f", pages: {job.page_count}" if job.page_count else ""
         print(f"  {job.id:>5}  {when}  {job.state:8} {shown(job.path)}{pages}")
         if job.reason and job.state is not JobState.DONE:
             print(f"         {job.reason}")

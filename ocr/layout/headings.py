@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ocr.layout.boxes import inside_share, middle_x, overlap_x
+from ocr.layout.boxes import inside_share, middle_x
 from ocr.layout.regions import Region
 from ocr.layout.rows import Row
 
@@ -128,8 +128,3 @@ def numbering_depth(text: str) -> int | None:
         return None
     dots = match.group("dots")
     return dots.count(".") + 1 if dots else 1
-
-
-def shares_column(a: Row, b: Row) -> bool:
-    """Whether two rows overlap sideways."""
-    return overlap_x(a, b) > 0

@@ -73,16 +73,6 @@ def _follows(before: tuple[int, ...], number: tuple[int, ...]) -> bool:
     return number[:depth] == before[:depth] and number[depth] == before[depth] + 1
 
 
-def number_value(mark: str) -> int | None:
-    """The number of an Arabic or lettered marker, None for other markers."""
-    core = mark.strip("().")
-    if core.isdigit():
-        return int(core)
-    if len(core) == 1 and core.isascii() and core.isalpha():
-        return ord(core.lower()) - ord("a") + 1
-    return None
-
-
 def nesting(lefts: Sequence[float], em: float) -> list[int]:
     """Nesting depth of each item of one list from its left edge, 0 outermost."""
     stack: list[float] = []
